@@ -42,6 +42,9 @@ struct Message {
 class Communicator {
  public:
   static constexpr int kAnySource = -1;
+  /// Each of the others has tags of its own: pipelines and exchanges of gradients, of which a run has one, begin at 1
+  /// and 2^16, meetings of a training's ranks at 2^22, teams at 2^23, parts of models at 2^24, letters to servers at
+  /// 2^25, groups of ranks at 2^26, votes about lost ranks at 2^27.
   static constexpr int kFirstInternalTag = 1 << 28;
 
   virtual ~Communicator() = default;

@@ -4,6 +4,7 @@
 // it; who finds null there goes on without. Threads, errors: as Strategy.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -27,6 +28,11 @@ struct CommonState {
   std::vector<std::string> tensors;  // of SaveState, without the prefix
 };
 
+/// How many steps of each of `workers` lead as far into the run as `steps` of each of `workers_then` did.
+inline int64_t StepsAsFar(int64_t steps, size_t workers_then, int workers) {
+  return std::llround(static_cast<double>(steps) * static_cast<double>(workers_then) / workers);
+}
+
 /// Keeps something beside network and optimiser that a bit-identical continuation needs.
 class Checkpointable {
  public:
@@ -35,7 +41,11 @@ class Checkpointable {
   /// Names start with `prefix`.
   virtual void SaveState(SafetensorsWriter& writer, const std::string& prefix) const = 0;
   virtual void LoadState(const SafetensorsReader& reader, const std::string& prefix) = 0;
+  /// Whether the replica of a rank that saved such state is one to go on from; false: it was left out, and waited for
+  /// the next exchange to replace it.
+  virtual bool IsUsable(const SafetensorsReader& /*rank*/, const std::string& /*prefix*/) const { return true; }
   /// Continues what other than world_size() ranks saved, one reader per rank of then; the network holds their mean.
+  /// What goes by the run's progress counts steps of the ranks of now.
   virtual void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
     LoadState(ranks[0], prefix);
   }

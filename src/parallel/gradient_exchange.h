@@ -81,7 +81,7 @@ class GradientExchange : public nn::GradientSink {
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix);
   /// What waits with other than world_size() ranks is dealt to those that there are. One that learned alone kept
-  /// nothing: what it had, `steps` that it took, is all.
+  /// nothing: `steps` of the ranks of now lead as far into the run.
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix, int64_t steps);
   void ResetState();
   std::string Describe() const { return codec_->Describe(); }

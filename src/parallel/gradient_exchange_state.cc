@@ -68,7 +68,7 @@ void GradientExchange::LoadFolded(std::span<const SafetensorsReader> ranks, cons
     add(reader, prefix + ".accumulated", weights.at(1) / total_weight_ / size, gradient_);
   }
   const std::vector<int64_t> counts = ranks[0].ReadInts(prefix + ".counts");
-  steps_ = counts.at(0);
+  steps_ = StepsAsFar(counts.at(0), ranks.size(), comm_.world_size());
   minibatches_ = static_cast<int>(counts.at(1));
   for (auto& [parameter, touched] : touched_) touched = minibatches_ > 0;
   codec_->LoadState(ranks[0], prefix + ".codec");

@@ -162,8 +162,16 @@ void PeriodicStrategy::LoadState(const SafetensorsReader& reader, const std::str
   LoadValues(reader, prefix + ".parked", parked_);
 }
 
+// Of any checkpoint: that of another method is refused elsewhere.
+bool PeriodicStrategy::IsUsable(const SafetensorsReader& rank, const std::string& prefix) const {
+  if (!rank.Has(prefix + ".counts")) return true;
+  const std::vector<int64_t> counts = rank.ReadInts(prefix + ".counts");
+  return counts.size() < 3 || counts[2] != 0;
+}
+
 void PeriodicStrategy::LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
   LoadState(ranks[0], prefix);
+  steps_ = StepsAsFar(steps_, ranks.size(), comm().world_size());
   usable_ = true;
   frame_weight_ = 0;
   std::vector<float> sum(parked_.size(), 0.0f);

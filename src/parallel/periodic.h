@@ -40,6 +40,7 @@ class PeriodicStrategy : public Strategy, public Checkpointable, public Survives
   Checkpointable* state() override { return this; }
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override;
+  bool IsUsable(const SafetensorsReader& rank, const std::string& prefix) const override;
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override;
   CommonState common_state() const override;
   void ResetState() override;

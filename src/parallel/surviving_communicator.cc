@@ -12,7 +12,7 @@
 namespace antiphon::parallel {
 namespace {
 
-constexpr int kBallotTag = 1 << 24;
+constexpr int kBallotTag = 1 << 27;
 constexpr int kDecisionTag = kBallotTag + 1;
 
 template <class T>

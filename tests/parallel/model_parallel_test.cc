@@ -46,6 +46,36 @@ TEST(ModelParallel, AGridEqualsOneRankWithTheJoinedMinibatches) {
   EXPECT_LT(LargestDifference(Together(2, "stripes = 1\nrate-scaling = \"none\"\n"), alone), 2e-6);
 }
 
+// Minibatches of which a step's last ones are short, or empty, as a trainer gives them.
+TEST(ModelParallel, ReplicasCountUnevenMinibatchesAsSynchronousSgdDoes) {
+  constexpr int64_t kFramesOfSteps[][2] = {{kFrames, kFrames}, {kFrames, kFrames / 2}, {kFrames, 0}, {4, 12}};
+  const auto train = [&](const std::string& method, int ranks) {
+    return OnRanks(ranks,
+                   [&](comm::Communicator& comm) {
+                     Learner learner("rate-scaling = \"linear\"\nmethod = " + method, comm);
+                     const int replica = learner.strategy->data_share().index;
+                     int64_t step = 0;
+                     for (const auto& frames : kFramesOfSteps) {
+                       const Minibatch minibatch(2 * step + replica, frames[replica]);
+                       StepInput input;
+                       input.context.training = true;
+                       input.context.step = step++;
+                       input.features = minibatch.features;
+                       input.targets.pdf_ids = minibatch.pdf_ids;
+                       input.learning_rate = 0.3;
+                       input.step_fullness = static_cast<double>(frames[0] + frames[1]) / (2 * kFrames);
+                       CountAlike(static_cast<double>(frames[replica]) / kFrames, input);
+                       learner.strategy->Step(input);
+                     }
+                     return learner.Values();
+                   })
+        .front();
+  };
+  const std::vector<float> ssgd = train("'ssgd'\n", 2);
+  EXPECT_LT(LargestDifference(train("'model-parallel'\nstripes = 1\n", 2), ssgd), 2e-6);
+  EXPECT_LT(LargestDifference(train("'model-parallel'\nstripes = 2\n", 4), ssgd), 2e-6);
+}
+
 TEST(ModelParallel, ARankTrainsItsShareOfTheParameters) {
   comm::RunRanks(3, [](comm::Communicator& comm) {
     nn::Network whole(Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 300\n[[layer]]\ntype = \"relu\"\n"

@@ -248,6 +248,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
   }
 
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
+    mean_staleness_ = ranks[0].ReadDoubles(prefix + ".mean-staleness").at(0);
     // Shards were cut otherwise; what the servers remembered of gradients begins anew.
     pool_ ? pool_->LoadLedger(ranks, prefix) : ledger_.LoadFolded(ranks, prefix);
     warm_start_.LoadFolded(ranks, prefix + ".warm-start");

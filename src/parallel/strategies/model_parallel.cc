@@ -75,8 +75,10 @@ class ModelParallel : public Strategy, public Checkpointable, public DividesTheM
       CountForward(frames);
       output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
     }
-    optimizer().BeginStep(input.learning_rate * scaling_.Factor(step_++));
     const bool together = twins_.size() > 1;
+    // The mean is over all replicas' frames: the fewer they are, the shorter the step, as CountAlike has it for one.
+    const double rate = input.learning_rate * scaling_.Factor(step_++);
+    optimizer().BeginStep(together ? rate * input.step_fullness : rate);
     std::fill(gradients_.begin(), gradients_.end(), 0.0f);
     nn::DenseGradientSink dense(gradients_);
     nn::GradientSink& sink = together ? static_cast<nn::GradientSink&>(dense) : optimizer();
@@ -87,7 +89,7 @@ class ModelParallel : public Strategy, public Checkpointable, public DividesTheM
       network().Backward(context, logits, workspace(), sink, false,
                          [&](size_t layer) { CountBackward(layer, frames); });
     }
-    if (together) AverageGradients(FrameWeight(input));
+    if (together) AverageGradients(input);
     output.report = optimizer().EndStep();
     if (striped_) striped_->AfterUpdate(output.report.max_change_scale);
     output.communication_seconds = TakeExchangeSeconds();
@@ -103,14 +105,19 @@ class ModelParallel : public Strategy, public Checkpointable, public DividesTheM
 
   Checkpointable* state() override { return this; }
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
-    writer.Add(prefix + ".step", std::span<const int64_t>(&step_, 1));
+    const int64_t numbers[] = {step_, twins_.size()};
+    writer.Add(prefix + ".step", std::span<const int64_t>(numbers));
   }
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
     step_ = reader.ReadInts(prefix + ".step").at(0);
   }
   // Other parts have other links between them.
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
-    LoadState(ranks[0], prefix);
+    const std::vector<int64_t> numbers = ranks[0].ReadInts(prefix + ".step");
+    // Earlier versions did not tell how many replicas there were.
+    const size_t replicas = numbers.size() > 1 ? static_cast<size_t>(numbers[1])
+                                               : std::max<size_t>(1, ranks.size() / static_cast<size_t>(stripes_));
+    step_ = StepsAsFar(numbers.at(0), replicas, twins_.size());
     if (striped_) striped_->ApplyMasks();
   }
 
@@ -131,13 +138,15 @@ class ModelParallel : public Strategy, public Checkpointable, public DividesTheM
  private:
   double TakeExchangeSeconds() { return group_.TakeSeconds() + twins_.TakeSeconds(); }
 
-  // By frames, over the replicas; the optimiser takes the mean.
-  void AverageGradients(double weight) {
-    const auto mine = static_cast<float>(weight);
-    twins_.AllReduce(std::span<double>(&weight, 1));
-    for (float& g : gradients_) g *= mine;
+  // By frames, over the replicas; the optimiser takes the mean. A replica's gradient is its sum over frames, divided by
+  // what a whole minibatch would have.
+  void AverageGradients(const StepInput& input) {
+    double frames = FrameWeight(input);
+    const auto divided_by = static_cast<float>(input.targets.total_weight.value_or(frames));
+    twins_.AllReduce(std::span<double>(&frames, 1));
+    for (float& g : gradients_) g *= divided_by;
     twins_.AllReduce(std::span<float>(gradients_));
-    const auto scale = static_cast<float>(weight > 0 ? 1 / weight : 0.0);
+    const auto scale = static_cast<float>(frames > 0 ? 1 / frames : 0.0);
     for (float& g : gradients_) g *= scale;
     optimizer().TakeAll(network(), gradients_);
   }

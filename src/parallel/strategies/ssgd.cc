@@ -151,7 +151,7 @@ class Ssgd : public Strategy, public Checkpointable, public SurvivesLosses {
     return {.values = true, .values_always = true, .optimizer = same_optimizer, .tensors = {}};
   }
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
-    steps_ = ranks[0].ReadInts(prefix + ".steps").at(0);
+    steps_ = StepsAsFar(ranks[0].ReadInts(prefix + ".steps").at(0), ranks.size(), comm().world_size());
     last_rate_ = ranks[0].ReadDoubles(prefix + ".last-rate").at(0);
     if (exchange_) exchange_->LoadFolded(ranks, prefix + ".exchange", steps_);
   }
