@@ -15,6 +15,7 @@
 #include "nn/speaker_profile.h"
 #include "train/adaptation_data.h"
 #include "train/adaptation_page.h"
+#include "train/random_streams.h"
 #include "train/sequence_task.h"
 #include "train/warm_start.h"
 
@@ -301,9 +302,12 @@ AdaptationRun::Candidate AdaptationRun::Train(const nn::Model& prepared, const a
     if (share > 0) fs::remove(OldPosteriors(folder));
   }
   // What belongs to one speaker leaves the shared model's priors alone, and so does speech whose words nobody knows.
-  const bool unlabelled = preparation.speech == adapt::Speech::kOldAndNewUnlabelled;
-  candidate.model.log_priors =
-      keeps_priors || unlabelled || in_chunks() ? model_->log_priors : Priors(preparation, candidate.model.num_pdfs());
+  // A chain model has those that its training writes, as many as it has states now.
+  if (keeps_priors || preparation.speech == adapt::Speech::kOldAndNewUnlabelled) {
+    candidate.model.log_priors = model_->log_priors;
+  } else if (!in_chunks()) {
+    candidate.model.log_priors = Priors(preparation, candidate.model.num_pdfs());
+  }
   // Old speech stays what the first training did not see.
   if (const auto said = model_->descriptions.find("held_out"); said != model_->descriptions.end()) {
     candidate.model.descriptions["held_out"] = said->second;
@@ -362,7 +366,8 @@ std::vector<std::pair<double, double>> AdaptationRun::DrawSchedule(const Trainin
   const nn::Network& network = task.initial->network;
   data::MinibatchOptions data = options.data;
   data.carry_state = data.carry_state && network.recurrent();
-  const data::MinibatchPool pool(task.store, data, seed_, 1, {}, {}, network.time_context(), mixing);
+  const data::MinibatchPool pool(task.store, data, SeedOf(task.seed, RandomStream::kData), 1, {}, {},
+                                 network.time_context(), mixing);
   std::vector<std::pair<double, double>> schedule;
   for (int epoch = 0; epoch < options.schedule.epochs; ++epoch) {
     for (const double share : pool.MixedShares(epoch, kParts)) {

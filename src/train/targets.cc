@@ -42,6 +42,12 @@ void RequireTargetsFit(const nn::Model& teacher, const data::FrameStore& store, 
     Throw<UsageError>("the teacher has {} heads, the student {}: {}", teacher.frames_per_forward, heads.count,
                       kStoreFirst);
   }
+  if (teacher.first_frame_offset != heads.first_offset) {
+    Throw<UsageError>(
+        "the teacher's first output is for the frame {:+} from the middle of its window, the student's for the frame "
+        "{:+}: {}",
+        teacher.first_frame_offset, heads.first_offset, kStoreFirst);
+  }
 }
 
 }  // namespace

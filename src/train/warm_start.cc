@@ -15,6 +15,7 @@ bool SeesTheSame(const nn::Model& teacher, const nn::Model& student, const Train
   if (options.sequence.in_chunks()) return teacher.network.time_context() == student.network.time_context();
   return !teacher.network.needs_sequences() && !student.network.needs_sequences() &&
          teacher.frames_per_forward == options.frames_per_forward &&
+         teacher.first_frame_offset == options.first_frame_offset &&
          teacher.left_context <= options.data.left_context && teacher.right_context <= options.data.right_context;
 }
 

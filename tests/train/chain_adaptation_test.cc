@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 #include "base/error.h"
 #include "chain_task.h"
 #include "train/adaptation.h"
@@ -77,6 +80,44 @@ TEST_F(ChainAdaptation, GainsByTheCriterionWithoutPriors) {
     EXPECT_EQ(adapted.frame_subsampling, 3);
     EXPECT_EQ(adapted.log_priors, model_->log_priors);
   }
+}
+
+// C is said as B is.
+TEST_F(ChainAdaptation, ANewOutputLayerServesOtherStates) {
+  const hmm::PhoneSet phones({"A", "B"}, {"SIL"}, false);
+  const hmm::Topology topology = hmm::Topology::Chain(phones);
+  const hmm::HmmModel fewer(phones, topology, hmm::ContextTree::Monophone(topology));
+  ASSERT_LT(fewer.num_pdfs(), model_->num_pdfs());
+  const chain::ChainData all = chain::ChainData::Load(folder_ / "chain");
+  std::map<std::string, chain::Reference> references;
+  std::vector<std::vector<int32_t>> sequences;
+  data::FrameStoreWriter writer(folder_ / "fewer", fresh_->feat_dim(), fewer.num_pdfs());
+  for (size_t u = 0; u < fresh_->utterances().size(); ++u) {
+    const auto& utterance = fresh_->utterances()[u];
+    Matrix features(utterance.num_frames, fresh_->feat_dim());
+    fresh_->ReadFrames(u, 0, features);
+    std::vector<int32_t> pdf_ids(static_cast<size_t>(utterance.num_frames));
+    fresh_->ReadPdfIds(u, pdf_ids);
+    for (int32_t& id : pdf_ids) id = std::min(id, 4);
+    writer.Add(utterance.utt_id, "newspeaker", features, pdf_ids);
+    chain::Reference reference = all.references[all.references.Find(utterance.utt_id).value()];
+    for (int32_t& phone : reference.phones) phone = std::min(phone, 3);
+    sequences.push_back(reference.phones);
+    references[utterance.utt_id] = reference;
+  }
+  writer.Finish();
+  auto graph = chain::DenominatorGraph::Build(fewer, chain::EstimatePhoneNgrams(sequences, {}));
+  chain::ChainData{fewer, std::move(graph), chain::References(std::move(references)), 3}.Save(folder_ / "fewer-chain");
+  AdaptationOptions options = Options();
+  options.train.sequence.chain_data = (folder_ / "fewer-chain").string();
+  const AdaptationSpeech speech{.new_store = std::make_shared<const data::FrameStore>(folder_ / "fewer"),
+                                .hmm_json = fewer.ToJson()};
+  const AdaptationResult result =
+      AdaptationRun(options, model_, speech, 1).Adapt("transfer", Config(), folder_ / "transfer", Sgd());
+  EXPECT_TRUE(result.accepted) << result.verdict;
+  const nn::Model adapted = nn::Model::Load(result.model);
+  EXPECT_EQ(adapted.num_pdfs(), fewer.num_pdfs());
+  EXPECT_EQ(adapted.log_priors, std::vector<float>(static_cast<size_t>(fewer.num_pdfs()), 0.0F));
 }
 
 TEST_F(ChainAdaptation, MeasuresWhatTrainingMeasured) {

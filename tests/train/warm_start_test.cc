@@ -103,6 +103,32 @@ TEST_F(Further, RefusesATeacherOfAnotherTask) {
   EXPECT_THROW(Trained("b", options, task), UsageError);
 }
 
+TEST_F(Further, ATeacherWhoseHeadsAreForOtherFramesTeachesByWhatIsStored) {
+  nn::Model model;
+  model.network = nn::Network(Config::Parse("layer = [{type = 'affine'}]", "network"), 3 * 6, 2 * 8, 1);
+  model.feature_dim = 6;
+  model.left_context = model.right_context = 1;
+  model.frames_per_forward = 2;
+  model.first_frame_offset = -1;
+  const auto teacher = std::make_shared<const nn::Model>(std::move(model));
+  for (const int offset : {-1, 0}) {
+    const bool same = offset == -1;
+    const auto teach = [&] { TargetMaker(store_, {2, offset}, {teacher}, {}, {1, 1}, Precision::kFp32); };
+    if (same) {
+      EXPECT_NO_THROW(teach());
+    } else {
+      EXPECT_THROW(teach(), UsageError);
+    }
+    TrainOptions options = SmallOptions();
+    options.frames_per_forward = 2;
+    options.first_frame_offset = offset;
+    TrainingTask task = From(*teacher);
+    AddTeacher(teacher, folder_ / "targets.bin", 4, options, task);
+    EXPECT_EQ(task.teachers.size(), same ? 1U : 0U);
+    EXPECT_EQ(options.teacher.targets, same ? "" : (folder_ / "targets.bin").string());
+  }
+}
+
 TEST_F(Further, SeveralHeadsLearnTheirFrames) {
   TrainOptions options = SmallOptions();
   options.frames_per_forward = 3;
