@@ -115,19 +115,23 @@ std::string ResultIn(const std::string& output) {
 class Starts {
  public:
   Starts(const std::filesystem::path& config, bool resume)
-      : arguments_({std::filesystem::read_symlink("/proc/self/exe").string(), "train", "--config",
+      : resume_(resume),
+        arguments_({std::filesystem::read_symlink("/proc/self/exe").string(), "train", "--config",
                     std::filesystem::absolute(config).string(), "--restarts", "0", "--launch", "", "--json"}) {
     if (log::Logger().level() > spdlog::level::info) arguments_.push_back("--quiet");
     first_ = arguments_;
     if (resume) arguments_.push_back("--resume");
   }
   const std::vector<std::string>& arguments() const { return arguments_; }
-  void Resume(const std::string& note) {
+  /// `begun`: the folder holds this run, and not perhaps an earlier one that it is to replace.
+  void Again(const std::string& note, bool begun) {
     arguments_ = first_;
-    arguments_.insert(arguments_.end(), {"--resume", "--note", note});
+    if (resume_ || begun) arguments_.push_back("--resume");
+    arguments_.insert(arguments_.end(), {"--note", note});
   }
 
  private:
+  bool resume_;
   std::vector<std::string> arguments_;
   std::vector<std::string> first_;
 };
@@ -137,14 +141,17 @@ class Starts {
 std::string SuperviseTraining(const SupervisedRun& run, ProcessPlan plan, bool resume, int restarts) {
   Starts starts(run.config, resume);
   std::optional<ProcessPlan> before;  // of a change that has not begun yet
+  bool begun = false;                 // by any plan
   const auto go_on_with = [&](const ProcessPlan& next, const std::string& note) {
     log::Warn("{}", note);
     plan = next;
     run.prepare(plan);
-    starts.Resume(note);
+    starts.Again(note, begun);
   };
   for (int failures = 0;;) {
     const ProcessOutcome outcome = RunOnce(plan.launch, starts.arguments());
+    const bool has_begun = run.has_begun();
+    begun = begun || has_begun;
     // A launcher may report a process that died although the others finished the run.
     if (const std::string result = ResultIn(outcome.output); !result.empty()) return result;
     if (CancelRequested()) throw Cancelled("stopped on request; the run saved what it could, see above");
@@ -157,7 +164,7 @@ std::string SuperviseTraining(const SupervisedRun& run, ProcessPlan plan, bool r
     }
     // A batch system may ask the ranks themselves.
     if (outcome.stopped()) throw Cancelled("stopped on request; the run saved what it could, see above");
-    if (before && !run.has_begun()) {
+    if (before && !has_begun) {
       const std::string note =
           fmt::format("the run by {} workers and '{}' {}, see above; {} workers and '{}' go on", plan.workers,
                       plan.launch, outcome.Describe(), before->workers, before->launch);
@@ -174,10 +181,11 @@ std::string SuperviseTraining(const SupervisedRun& run, ProcessPlan plan, bool r
           outcome.Describe(), failures, run.resume_hint);
     }
     ++failures;
-    const std::string note = fmt::format("the run {} and was started again from its last checkpoint, {} of {} restarts",
-                                         outcome.Describe(), failures, restarts);
+    const std::string note =
+        fmt::format("the run {} and was started again{}, {} of {} restarts", outcome.Describe(),
+                    begun || resume ? " from its last checkpoint" : ", as it had not begun", failures, restarts);
     log::Warn("{}", note);
-    starts.Resume(note);
+    starts.Again(note, begun);
   }
 }
 

@@ -1,5 +1,6 @@
-// Runs training in a process of its own (or in those that a launcher such as mpirun starts), and starts it again from
-// the last checkpoint when it fails, or when other processes are to go on.
+// Runs training in a process of its own (or in those that a launcher such as mpirun starts), and starts it again when
+// it fails, or when other processes are to go on: from the last checkpoint once it has begun, before that as it was
+// asked for.
 #pragma once
 
 #include <filesystem>

@@ -1,16 +1,20 @@
 #include "training_run.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/compute_threads.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_descriptor.h"
 #include "base/finally.h"
 #include "base/folder_lock.h"
 #include "base/host_name.h"
@@ -140,6 +144,17 @@ nlohmann::json RunHere(const train::TrainingRequest& request, CommandContext& co
   return summary;
 }
 
+// Tells a file from the one that takes its place, without a look at clocks, which differ between machines.
+using FileStamp = std::tuple<ino_t, time_t, long>;
+
+// Opened, so that a file system of several machines looks again.
+FileStamp StampOf(const fs::path& path) {
+  struct stat now {};
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0 || ::fstat(file.get(), &now) != 0) return {};
+  return {now.st_ino, now.st_mtim.tv_sec, now.st_mtim.tv_nsec};
+}
+
 nlohmann::json RunSupervised(train::TrainingRequest request, const pipeline::SuperviseOptions& options,
                              CommandContext& context) {
   if (comm::LaunchedProcesses() > 1) {
@@ -177,10 +192,12 @@ nlohmann::json RunSupervised(train::TrainingRequest request, const pipeline::Sup
     }
   });
   ProcessPlan plan{.launch = options.launch, .workers = static_cast<int>(request.parallel.Int("workers").value_or(1))};
+  FileStamp before;
   const auto prepare = [&](const ProcessPlan& next) {
     plan = next;
     describe(plan);
     WriteFileAtomically(scratch, alone);
+    before = StampOf(folder / "config.toml");
   };
   const auto take_request = [&]() -> std::optional<ProcessPlan> {
     std::optional<train::WorkersRequest> asked;
@@ -193,11 +210,7 @@ nlohmann::json RunSupervised(train::TrainingRequest request, const pipeline::Sup
     if (!asked) return std::nullopt;
     return ProcessPlan{.launch = asked->launch.empty() ? plan.launch : asked->launch, .workers = asked->workers};
   };
-  const auto has_begun = [&] {
-    std::error_code missing;
-    const auto taken = fs::last_write_time(folder / "config.toml", missing);
-    return !missing && taken > fs::last_write_time(scratch);
-  };
+  const auto has_begun = [&] { return StampOf(folder / "config.toml") != before; };
   prepare(plan);
   auto summary = nlohmann::json::parse(SuperviseTraining({.config = scratch,
                                                           .take_request = take_request,

@@ -331,6 +331,11 @@ MinibatchPool::~MinibatchPool() = default;
 
 int MinibatchPool::spliced_dim() const { return static_cast<int>(impl_->spliced_dim()); }
 int64_t MinibatchPool::num_frames() const { return impl_->num_frames; }
+int64_t MinibatchPool::num_frames(int64_t epoch) const {
+  int64_t frames = 0;
+  for (const ShareOrder& share : impl_->GetEpoch(epoch)->shares) frames += share.num_frames;
+  return frames;
+}
 std::vector<double> MinibatchPool::MixedShares(int64_t epoch, int parts) const {
   const auto plan = impl_->GetEpoch(epoch);
   const ShareOrder& order = plan->shares.front();

@@ -175,6 +175,8 @@ class MinibatchPool {
   int spliced_dim() const;
   /// Without those mixed in.
   int64_t num_frames() const;
+  /// Of an epoch's order, of all workers, those mixed in as often as they stand there.
+  int64_t num_frames(int64_t epoch) const;
   /// Share of the mixed-in frames in each of `parts` equal parts of an epoch's order.
   std::vector<double> MixedShares(int64_t epoch, int parts) const;
   int world_size() const;

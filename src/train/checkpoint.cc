@@ -214,17 +214,18 @@ std::optional<SoundFile> CheckpointFolder::NewestSound(int64_t not_after) const 
   return std::nullopt;
 }
 
-std::optional<CheckpointFolder::OtherRun> CheckpointFolder::NewestOfOtherSize() const {
+std::optional<CheckpointFolder::OtherRun> CheckpointFolder::NewestOfOtherSize(const Accepts& accepts) const {
   const std::vector<int64_t> steps = Steps(0);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     try {
       const int64_t size = WorldSizeOf(SafetensorsReader(File(*step, 0)));
       if (size == world_size_) continue;
       bool whole = size > 0;
-      for (const SafetensorsReader& reader : OpenAll(*step, size)) {
+      const std::vector<SafetensorsReader> ranks = OpenAll(*step, size);
+      for (const SafetensorsReader& reader : ranks) {
         whole = whole && reader.has_checksum() && WorldSizeOf(reader) == size;
       }
-      if (whole) return OtherRun{*step, size};
+      if (whole && (!accepts || accepts(ranks))) return OtherRun{*step, size};
     } catch (const Error& e) {
       log::Warn("checkpoint passed over: {}", e.what());
     }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -91,7 +92,9 @@ class CheckpointFolder {
     int64_t step = -1;
     int64_t world_size = 0;
   };
-  std::optional<OtherRun> NewestOfOtherSize() const;
+  using Accepts = std::function<bool(const std::vector<SafetensorsReader>& ranks)>;
+  /// `accepts` empty: any.
+  std::optional<OtherRun> NewestOfOtherSize(const Accepts& accepts = nullptr) const;
   /// The files of all ranks of a step, each complete.
   std::vector<SafetensorsReader> OpenAll(int64_t step, int64_t world_size) const;
   /// Removes this rank's checkpoints and what a crash left half-written; rank 0 also those of ranks that there are no

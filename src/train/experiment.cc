@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <initializer_list>
+#include <sstream>
+#include <string_view>
+
 #include "base/config.h"
 #include "base/file.h"
 #include "base/random.h"
@@ -11,6 +16,8 @@
 
 namespace antiphon::train {
 namespace {
+
+constexpr std::string_view kContent = "content.";
 
 // A table from its header to the next one's; lists in it have brackets, too.
 void CutTable(const std::string& header, std::string& text) {
@@ -45,6 +52,26 @@ std::string DescribeNoises(const feat::AugmentOptions& augment) {
   return sum == 0 ? "" : fmt::format("noises = \"{:016x}\"\n", sum);
 }
 
+// One of a folder's files, or several.
+uint64_t ChecksumIn(const std::filesystem::path& folder, std::initializer_list<const char*> names) {
+  uint64_t sum = 0;
+  for (const char* const name : names) sum = MixSeed(sum, Checksum(MappedFile(folder / name).bytes()));
+  return sum;
+}
+
+// Earlier versions' checkpoints lack what describes inputs.
+std::string WithoutInputsUnknownTo(const std::string& checkpoint, const std::string& experiment) {
+  std::istringstream lines(experiment);
+  std::string known;
+  for (std::string line; std::getline(lines, line);) {
+    const bool unknown = line.starts_with(kContent) &&
+                         ("\n" + checkpoint).find("\n" + line.substr(0, line.find('=') + 1)) == std::string::npos;
+    if (!unknown) known += line + "\n";
+  }
+  if (!experiment.ends_with('\n') && !known.empty()) known.pop_back();
+  return known;
+}
+
 // Who steps what has no say in the model either: a run may go on divided otherwise.
 std::string WithoutDivision(std::string parallel) {
   const std::string key = fmt::format("{} = ", parallel::kDivideKey);
@@ -55,7 +82,30 @@ std::string WithoutDivision(std::string parallel) {
 
 }  // namespace
 
-std::string ExperimentText(const TrainingTask& task, TrainOptions options, const nn::Network& network) {
+std::string DescribeInputs(const TrainOptions& options) {
+  std::string lines;
+  const auto add = [&](const char* option, uint64_t sum) {
+    lines += fmt::format("{}{} = \"{:016x}\"\n", kContent, option, sum);
+  };
+  const adapt::SideTaskOptions& side = options.side;
+  const SequenceOptions& sequence = options.sequence;
+  if (!side.labels.empty()) add("side.labels", Checksum(MappedFile(side.labels).bytes()));
+  if (!side.store.empty()) {
+    const data::FrameStoreAccess known{.all_shards = false, .index_only = true, .cache = {}};
+    add("side.store", data::FrameStore(side.store, known).fingerprint());
+  }
+  if (!options.teacher.targets.empty()) add("teacher.targets", Checksum(MappedFile(options.teacher.targets).bytes()));
+  // The seal has the checksums of all others in it.
+  if (!sequence.lattices.empty()) add("sequence.lattices", ChecksumIn(sequence.lattices, {"lattices.json"}));
+  if (!sequence.chain_data.empty()) {
+    add("sequence.chain-data",
+        ChecksumIn(sequence.chain_data, {"chain.json", "model.safetensors", "denominator.safetensors", "phones.ark"}));
+  }
+  return lines;
+}
+
+std::string ExperimentText(const TrainingTask& task, TrainOptions options, const nn::Network& network,
+                           const std::string& inputs) {
   options.checkpoint = {};
   options.guard = {};
   options.log_steps = 1;
@@ -67,15 +117,16 @@ std::string ExperimentText(const TrainingTask& task, TrainOptions options, const
   parallel.Set("workers", "0");
   parallel.Set("device-memory-mb", "0");
   return fmt::format(
-      "seed = {}\n{}{}data = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}", task.seed,
-      DescribeModels(task), DescribeNoises(options.data.augment), task.store->fingerprint(),
+      "seed = {}\n{}{}{}data = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}", task.seed,
+      DescribeModels(task), DescribeNoises(options.data.augment), inputs, task.store->fingerprint(),
       task.held_out_store ? task.held_out_store->fingerprint() : 0,
       WithoutLaterKeys(OptionsToConfig(options).ToToml(), options.data.augment.any()), task.optimizer.ToToml(),
       WithoutDivision(parallel.ToToml()), network.ToToml());
 }
 
 std::string DifferenceFrom(const SafetensorsReader& checkpoint, const std::string& experiment) {
-  const auto lines = FirstDifference(checkpoint.Metadata("experiment"), experiment);
+  const std::string then = checkpoint.Metadata("experiment");
+  const auto lines = FirstDifference(then, WithoutInputsUnknownTo(then, experiment));
   return lines ? fmt::format("'{}' then, '{}' now", lines->first, lines->second) : "";
 }
 

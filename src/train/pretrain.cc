@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/cancel.h"
+#include "base/finally.h"
 #include "base/log.h"
 #include "base/loss_text.h"
 #include "base/random.h"
@@ -191,15 +192,14 @@ class Grower {
                  const std::function<bool(std::string_view)>& common) {
     const int64_t step = steps_before_ + frames.steps_done();
     const Rendezvous::Decision request = worker_.saver().rendezvous().InStep(step);
-    const bool stop = request.stop && request.workers == 0;  // other workers wait until pre-training is finished
-    if (!stop && !request.save) return;
+    if (!request.stop && !request.save) return;
     const auto add_all = [&](SafetensorsWriter& writer) {
       const int64_t place[] = {static_cast<int64_t>(stage), frames.steps_done(), steps_before_};
       writer.Add("pretraining.place", std::span<const int64_t>(place));
       add_state(writer);
     };
     worker_.saver().WritePretraining(step, add_all, common);
-    if (stop) {
+    if (request.stop) {
       worker_.saver().Finish();
       throw Cancelled(worker_.saver().CancelledMessage(
           fmt::format("in pre-training, layer {} of {}, after {} steps", stage + 1, blocks_.num_hidden(), step)));
@@ -374,6 +374,9 @@ void Pretrain(const TrainingTask& task, const TrainOptions& options, comm::Commu
         NameOf(options.pretrain.method, kPretrainMethods));
   }
   Grower grower(task, options, comm, worker);
+  // Its checkpoints are for as many workers: others wait until it is finished.
+  worker.saver().requests().PutOff(true);
+  const Finally looked_for_again([&] { worker.saver().requests().PutOff(false); });
   if (options.pretrain.method == PretrainMethod::kRbm) {
     if (comm.world_size() > 1 && DistributionOf(options.data) != Distribution::kPool) {
       throw UsageError(

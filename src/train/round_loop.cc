@@ -15,7 +15,7 @@ void RoundLoop::RunEpoch() {
     throw UsageError("data.distribution must be 'pool' for workers that take minibatches when they are free");
   }
   Position& at = run_.state.position;
-  report::Progress progress = run_.ShowProgress(run_.pool().num_frames() / Workers());
+  report::Progress progress = run_.ShowProgress(run_.pool().num_frames(at.epoch) / Workers());
   progress.StartAt(at.epoch_frames);
   const int64_t total = run_.pool().num_minibatches(at.epoch);
   const int64_t steps = run_.options.checkpoint.steps;

@@ -58,11 +58,12 @@ std::optional<std::filesystem::path> RunCheckpoints::NewestIn(const CheckpointFo
 }
 
 // Ranks may have folders of their own; those of a run of another size have to be where the first one looks.
-CheckpointFolder::OtherRun RunCheckpoints::NewestOfOtherSize() const {
+CheckpointFolder::OtherRun RunCheckpoints::OtherSizeIn(const CheckpointFolder& folder,
+                                                       const CheckpointFolder::Accepts& accepts) const {
   CheckpointFolder::OtherRun other;
   comm_.Together([&] {
     other = {};
-    if (comm_.rank() == 0) other = epochs_.NewestOfOtherSize().value_or(other);
+    if (comm_.rank() == 0) other = folder.NewestOfOtherSize(accepts).value_or(other);
     comm_.Broadcast(0, std::as_writable_bytes(std::span(&other, 1)));
   });
   return other;

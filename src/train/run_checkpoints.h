@@ -30,9 +30,14 @@ class RunCheckpoints {
   std::optional<std::filesystem::path> Newest() const { return NewestIn(epochs_); }
   /// The same of before the first epoch.
   std::optional<std::filesystem::path> NewestOfPretraining() const { return NewestIn(pretraining_); }
-  /// The newest step of a run of another size; step −1 if there is none. Collective.
-  CheckpointFolder::OtherRun NewestOfOtherSize() const;
+  /// The newest step of a run of another size that rank 0 `accepts`; step −1 if there is none. Collective.
+  CheckpointFolder::OtherRun NewestOfOtherSize(const CheckpointFolder::Accepts& accepts) const {
+    return OtherSizeIn(epochs_, accepts);
+  }
+  /// The same of before the first epoch.
+  CheckpointFolder::OtherRun NewestPretrainingOfOtherSize() const { return OtherSizeIn(pretraining_, nullptr); }
   std::filesystem::path File(int64_t step, int rank) const { return epochs_.File(step, rank); }
+  std::filesystem::path PretrainingFile(int64_t step, int rank) const { return pretraining_.File(step, rank); }
   /// This rank's file, with what rank 0 saved for it. Collective.
   SafetensorsReader Open(const std::filesystem::path& file);
   std::vector<SafetensorsReader> OpenAll(const CheckpointFolder::OtherRun& other) const {
@@ -62,6 +67,8 @@ class RunCheckpoints {
 
  private:
   std::optional<std::filesystem::path> NewestIn(const CheckpointFolder& folder) const;
+  CheckpointFolder::OtherRun OtherSizeIn(const CheckpointFolder& folder,
+                                         const CheckpointFolder::Accepts& accepts) const;
   void BeginIn(const CheckpointFolder& folder, const std::string& what, std::shared_ptr<SafetensorsWriter> writer,
                int64_t step, bool background);
 

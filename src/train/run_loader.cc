@@ -19,17 +19,35 @@ void RunLoader::StartStrategy() {
 }
 
 bool RunLoader::IsOfAnotherExperiment(const std::filesystem::path& file) const {
-  const std::string difference =
-      DifferenceFrom(SafetensorsReader(file), ExperimentText(run_.task, run_.options, run_.replica.network()));
+  const std::string difference = DifferenceFrom(
+      SafetensorsReader(file), ExperimentText(run_.task, run_.options, run_.replica.network(), run_.inputs));
   if (difference.empty()) return false;
   log::Warn("the checkpoint in '{}' belongs to another experiment: {}; starting anew",
             CheckpointPath(run_.task.folder).string(), difference);
   return true;
 }
 
+// Stages have neither a fold of their replicas nor a common place in the data.
+void RunLoader::RefusePretrainingOfOtherSize() const {
+  const CheckpointFolder::OtherRun other = saver_.checkpoints().NewestPretrainingOfOtherSize();
+  if (other.step < 0) return;
+  const std::filesystem::path file = saver_.checkpoints().PretrainingFile(other.step, 0);
+  if (run_.task.anew_if_changed && IsOfAnotherExperiment(file)) return;
+  WithContext([&] { RequireSameExperiment(SafetensorsReader(file)); },
+              [&] { return fmt::format("checkpoint '{}'", file.string()); });
+  Throw<UsageError>(
+      "pre-training was broken off with {} worker(s), and other numbers go on only when it is finished: go on with "
+      "parallel.workers = {} until then, or start anew without --resume",
+      other.world_size, other.world_size);
+}
+
 bool RunLoader::LoadPretraining() {
   const auto file = saver_.checkpoints().NewestOfPretraining();
-  if (!file || (run_.task.anew_if_changed && IsOfAnotherExperiment(*file))) return false;
+  if (!file) {
+    RefusePretrainingOfOtherSize();
+    return false;
+  }
+  if (run_.task.anew_if_changed && IsOfAnotherExperiment(*file)) return false;
   SafetensorsReader reader = saver_.checkpoints().Open(*file);
   WithContext(
       [&] {
@@ -46,7 +64,7 @@ bool RunLoader::LoadPretraining() {
 
 bool RunLoader::LoadNewest() {
   const auto file = saver_.checkpoints().Newest();
-  const CheckpointFolder::OtherRun other = saver_.checkpoints().NewestOfOtherSize();
+  const CheckpointFolder::OtherRun other = NewestOfOtherSize();
   const bool fold = other.step >= 0 && (!file || saver_.checkpoints().File(other.step, run_.comm.rank()) > *file);
   if (!file && !fold) return false;
   const std::filesystem::path first = fold ? saver_.checkpoints().File(other.step, 0) : *file;
@@ -75,7 +93,7 @@ void RunLoader::LoadAfterFailure(const Position& failed, int fallbacks) {
   saver_.Finish();
   const auto file = saver_.checkpoints().Newest();
   // Ranks may have been lost since the last one.
-  const CheckpointFolder::OtherRun other = saver_.checkpoints().NewestOfOtherSize();
+  const CheckpointFolder::OtherRun other = NewestOfOtherSize();
   if (other.step >= 0 && (!file || other.step > CheckpointFolder::StepOf(*file))) {
     Fold(other);
   } else if (file) {
@@ -91,7 +109,7 @@ void RunLoader::LoadAfterFailure(const Position& failed, int fallbacks) {
 
 void RunLoader::RequireSameExperiment(const SafetensorsReader& reader) const {
   const std::string difference =
-      DifferenceFrom(reader, ExperimentText(run_.task, run_.options, run_.replica.network()));
+      DifferenceFrom(reader, ExperimentText(run_.task, run_.options, run_.replica.network(), run_.inputs));
   if (difference.empty()) return;
   Throw<InputError>("it belongs to another experiment: {}. Start anew without --resume, or in another folder",
                     difference);
@@ -140,9 +158,34 @@ void RunLoader::LoadOptimizer(const std::filesystem::path& file, const Safetenso
                               share);
 }
 
-// Goes on from a run of another number of workers: from the mean of its replicas, at the same place in the data.
+bool RunLoader::IsUsable(const SafetensorsReader& rank) {
+  parallel::Checkpointable* const state = run_.strategy().state();
+  return state == nullptr || state->IsUsable(rank, "strategy");
+}
+
+CheckpointFolder::OtherRun RunLoader::NewestOfOtherSize() {
+  return saver_.checkpoints().NewestOfOtherSize([this](const std::vector<SafetensorsReader>& ranks) {
+    if (std::ranges::any_of(ranks, [this](const SafetensorsReader& rank) { return IsUsable(rank); })) return true;
+    log::Warn("checkpoint '{}' passed over: all {} replicas were to be left out", ranks[0].path().string(),
+              ranks.size());
+    return false;
+  });
+}
+
+// Goes on from a run of another number of workers: from the mean of its replicas, at the same place in the data. What
+// was left out of their next exchange, perhaps not finite, is no part of that mean.
 void RunLoader::Fold(const CheckpointFolder::OtherRun& other) {
   std::vector<SafetensorsReader> ranks = saver_.checkpoints().OpenAll(other);
+  std::vector<SafetensorsReader> some;  // of these
+  if (!std::ranges::all_of(ranks, [this](const SafetensorsReader& rank) { return IsUsable(rank); })) {
+    some = saver_.checkpoints().OpenAll(other);
+    std::erase_if(some, [this](const SafetensorsReader& rank) { return !IsUsable(rank); });
+    if (run_.comm.rank() == 0) {
+      log::Warn("step {}: {} of {} replicas had been left out, and are not gone on from", other.step,
+                ranks.size() - some.size(), ranks.size());
+    }
+  }
+  std::vector<SafetensorsReader>& usable = some.empty() ? ranks : some;
   WithContext(
       [&] {
         RequireSameExperiment(ranks[0]);
@@ -155,19 +198,19 @@ void RunLoader::Fold(const CheckpointFolder::OtherRun& other) {
               other.world_size);
         }
         const bool divided = run_.replica.parts() != nullptr || LoadParts(ranks[0]);
-        FoldNetwork(ranks, "network.", in_epoch, run_.network());
+        FoldNetwork(usable, "network.", in_epoch, run_.network());
         run_.replica.optimizer().ResetState();
         if (divided) {
           if (run_.comm.rank() == 0) log::Info("the optimiser begins anew: its state belongs to the parts of then");
         } else {
-          parallel::LoadOptimizerFrom(ranks, static_cast<size_t>(run_.comm.rank()) % ranks.size(), run_.network(),
+          parallel::LoadOptimizerFrom(usable, static_cast<size_t>(run_.comm.rank()) % usable.size(), run_.network(),
                                       run_.replica.optimizer(), run_.replica.value_share());
         }
         if (parallel::Checkpointable* const state = run_.strategy().state()) state->LoadFolded(ranks, "strategy");
-        FoldStreams(ranks);
+        FoldStreams(usable);
         run_.order.LoadState(ranks[0]);
         run_.schedule.LoadState(ranks[0], "schedule");
-        run_.kept.LoadFolded(ranks, run_.network(), run_.position());
+        run_.kept.LoadFolded(usable, run_.network(), run_.position());
       },
       [&] { return fmt::format("step {} of {} workers", other.step, other.world_size); });
 }

@@ -1,7 +1,7 @@
 // Brings back the state of a run from its checkpoints: of the same number of ranks bit by bit, of another one folded.
 //
-// Threads: one. Errors: InputError for checkpoints of another experiment and damaged ones; DivergenceError where there
-// is none to fall back to.
+// Threads: one. Errors: UsageError for another number of workers in the middle of pre-training; InputError for
+// checkpoints of another experiment and damaged ones; DivergenceError where there is none to fall back to.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,8 @@ class RunLoader {
 
   /// Loads the newest checkpoint, and starts the strategy; false if there is none. Collective.
   bool LoadNewest();
-  /// Loads the newest checkpoint of a pre-training that was broken off; false if there is none. Collective.
+  /// Loads the newest checkpoint of a pre-training that was broken off; false if there is none. UsageError if that was
+  /// one by another number of workers. Collective.
   bool LoadPretraining();
   /// That checkpoint, once.
   std::optional<SafetensorsReader> TakePretraining() { return std::exchange(broken_pretraining_, std::nullopt); }
@@ -31,9 +32,12 @@ class RunLoader {
  private:
   bool IsOfAnotherExperiment(const std::filesystem::path& file) const;
   void RequireSameExperiment(const SafetensorsReader& reader) const;
+  void RefusePretrainingOfOtherSize() const;
   void LoadPosition(const SafetensorsReader& reader);
   void Load(const std::filesystem::path& file);
   void LoadOptimizer(const std::filesystem::path& file, const SafetensorsReader& reader);
+  bool IsUsable(const SafetensorsReader& rank);
+  CheckpointFolder::OtherRun NewestOfOtherSize();
   void Fold(const CheckpointFolder::OtherRun& other);
   void FoldPosition(const std::vector<SafetensorsReader>& ranks);
   void FoldStreams(const std::vector<SafetensorsReader>& ranks);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "train/experiment.h"
 
 namespace antiphon::train {
 namespace {
@@ -43,6 +44,7 @@ RunParts::RunParts(const TrainingTask& its_task, const TrainOptions& its_options
   }
   data.OpenPool(task, options, replica.outline(), comm.world_size() / (parts ? parts->ranks() : 1), comm);
   replica.Build(std::move(parts), data, schedule.decides());
+  inputs = DescribeInputs(options);
 }
 
 double RunParts::Progress() const {

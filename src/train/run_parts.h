@@ -36,6 +36,7 @@ struct RunParts {
   RunState state;
   StepOrder order;      // of workers in step
   WorkerCounts counts;  // where losses are survived
+  std::string inputs;   // as DescribeInputs
 
   nn::Network& network() { return replica.network(); }
   parallel::Strategy& strategy() { return replica.strategy(); }

@@ -66,7 +66,7 @@ void RunSaver::Begin() {
   auto kept = std::make_shared<SafetensorsWriter>();
   SafetensorsWriter& writer = *kept;
   writer.LeaveOut(SavedByFirst());
-  writer.SetMetadata("experiment", ExperimentText(run_.task, run_.options, run_.network()));
+  writer.SetMetadata("experiment", ExperimentText(run_.task, run_.options, run_.network(), run_.inputs));
   writer.SetMetadata("workers", std::to_string(run_.comm.world_size()));
   SaveNetwork(writer, "network.", run_.network());
   SaveParts(writer, run_.replica.parts());
@@ -93,7 +93,7 @@ void RunSaver::WritePretraining(int64_t step, const std::function<void(Safetenso
     writer.LeaveOut(
         [names = std::move(names), common](std::string_view name) { return names.contains(name) || common(name); });
   }
-  writer.SetMetadata("experiment", ExperimentText(run_.task, run_.options, run_.network()));
+  writer.SetMetadata("experiment", ExperimentText(run_.task, run_.options, run_.network(), run_.inputs));
   writer.SetMetadata("workers", std::to_string(run_.comm.world_size()));
   SaveNetwork(writer, "network.", run_.network());
   run_.position().Save(writer);

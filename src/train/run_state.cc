@@ -24,6 +24,8 @@ void RunState::OpenLog() {
     log_.Close();
   }
   times_.StartAt(position);
+  seconds_then_ = StepSeconds(position);
+  arithmetic_seconds_then_ = position.arithmetic_seconds;
 }
 
 void RunState::Add(const parallel::StepOutput& output) {

@@ -22,7 +22,7 @@ std::unique_ptr<data::MinibatchStream> StepLoop::OpenStream() {
 void StepLoop::RunEpoch() {
   run_.counts.Meet(run_.position());
   std::unique_ptr<data::MinibatchStream> stream = OpenStream();
-  report::Progress progress = run_.ShowProgress(run_.pool().num_frames() / active_workers_);
+  report::Progress progress = run_.ShowProgress(run_.pool().num_frames(run_.position().epoch) / active_workers_);
   progress.StartAt(run_.position().epoch_frames);
   for (;;) {
     data::Minibatch* minibatch = nullptr;

@@ -102,6 +102,7 @@ TrainingSummary Trainer::Impl::Train(bool resume) {
     if (resume) log::Warn("nothing to go on with in '{}': starting anew", CheckpointPath(task.folder).string());
     worker->StartAnew();
   }
+  if (task.on_begun) task.on_begun();
   if (comm.rank() == 0) {
     RemoveMetRequest(task.folder, comm.world_size());
     if (task.on_folder_taken) task.on_folder_taken();

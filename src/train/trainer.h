@@ -56,6 +56,7 @@ struct TrainingTask {
   std::string resume_hint;  // what the person types to go on, for messages; empty: nothing goes on with it
   // On rank 0, once the folder is held and goes on with this experiment, or was emptied for it.
   std::function<void()> on_folder_taken;
+  std::function<void()> on_begun;                           // on every rank, once all know that it is so
   std::function<void()> on_taking_over;                     // on the rank that goes on in the place of a lost rank 0
   std::function<void(const std::string& json)> on_metrics;  // hears of every record of metrics.jsonl, on rank 0
 };

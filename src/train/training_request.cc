@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,9 @@
 #include "hmm/ivector.h"
 #include "math/safetensors.h"
 #include "train/data_share.h"
+#include "train/experiment.h"
 #include "train/log_to.h"
+#include "train/rendezvous.h"
 #include "train/side_speech.h"
 #include "train/warm_start.h"
 #include "train/workers_request.h"
@@ -155,6 +158,25 @@ TrainingTask ReadTask(const TrainingRequest& request) {
   return task;
 }
 
+std::string DescribeFiles(const TrainingRequest& request) {
+  std::string lines;
+  for (const std::string& store : {request.store, request.held_out_store}) {
+    if (store.empty()) continue;
+    const data::FrameStoreAccess known{.all_shards = false, .index_only = true, .cache = {}};
+    lines += fmt::format("store {:016x}\n", data::FrameStore(store, known).fingerprint());
+  }
+  std::vector<std::string> files = {request.hmm,           request.front_end,         request.network_file,
+                                    request.speaker_model, request.ivector_extractor, request.initial_model};
+  const feat::AugmentOptions& augment = request.train.data.augment;
+  for (const auto* more : {&request.train.teacher.models, &augment.noise_files, &augment.reverb_files}) {
+    files.insert(files.end(), more->begin(), more->end());
+  }
+  for (const std::string& file : files) {
+    if (!file.empty()) lines += fmt::format("file {:016x}\n", Checksum(MappedFile(file).bytes()));
+  }
+  return lines + DescribeInputs(request.train);
+}
+
 std::string EffectiveConfig(const TrainingRequest& request, const TrainingTask& task) {
   Config config = OptionsToConfig(request);
   config.Set("resume", "false");
@@ -191,6 +213,10 @@ TrainingReport RunTraining(TrainingRequest request, const TrainingHost& host) {
     WriteFileAtomically(task.folder / "config.toml", config);
     if (host.versions) WriteFileAtomically(task.folder / "versions.txt", host.versions());
   };
+  // From then on the folder does not hold an earlier run that this one is to replace.
+  std::atomic<bool> begun = false;
+  bool after_loss = false;
+  task.on_begun = [&] { begun = true; };
   if (host.takes_over) task.on_taking_over = host.takes_over;
   TrainingReport report;
   // Before a change that has not begun yet.
@@ -199,8 +225,11 @@ TrainingReport RunTraining(TrainingRequest request, const TrainingHost& host) {
     request.parallel = task.parallel = parallel;
     config = EffectiveConfig(request, task);
   };
-  for (bool resume = request.resume;; resume = true) {
+  for (;;) {
+    const bool goes_on = request.resume || begun;
     const auto run = [&](comm::Communicator& comm) {
+      // Of the processes that are left, some may not have got that far.
+      const bool resume = after_loss ? SumOfAll(comm, {goes_on ? 1.0 : 0.0})[0] > 0 : goes_on;
       Trainer trainer(task, request.train, comm);
       const TrainingSummary mine = trainer.Run(resume);
       if (trainer.is_first()) report.summary = mine;
@@ -224,7 +253,7 @@ TrainingReport RunTraining(TrainingRequest request, const TrainingHost& host) {
       task.note =
           fmt::format("{} process(es) died; the {} that are left carry all workers on, from the last checkpoint", lost,
                       host.group.num_processes());
-      task.after_loss = true;
+      task.after_loss = after_loss = true;
       if (host.processes_lost) host.processes_lost();
       log::Warn("{} ({})", task.note, e.what());
     } catch (DivergenceError& e) {

@@ -90,6 +90,10 @@ void TakeTables(const Config& config, TrainingRequest& request);
 void PrepareRequest(TrainingRequest& request);
 /// Reads the files that a prepared request names.
 TrainingTask ReadTask(const TrainingRequest& request);
+/// What is in the stores, models and other files that a request names by their paths, a line each: differs when one of
+/// them was made anew. Reads them through, but of stores the index alone. IoError and InputError for what cannot be
+/// read.
+std::string DescribeFiles(const TrainingRequest& request);
 /// The text of config.toml.
 std::string EffectiveConfig(const TrainingRequest& request, const TrainingTask& task);
 

@@ -55,7 +55,7 @@ RunRequests::Asked RunRequests::Look(bool at_epoch_end) {
   Asked asked;
   const auto now = std::chrono::steady_clock::now();
   // What the machine's clock says must not get into a simulation.
-  if (comm_.rank() == 0 && !comm_.time_is_virtual() && (at_epoch_end || !waits_for_epochs_)) {
+  if (comm_.rank() == 0 && !comm_.time_is_virtual() && !put_off_ && (at_epoch_end || !waits_for_epochs_)) {
     if (now - last_look_ >= kBetweenLooks) {
       found_ = InFolder();
       last_look_ = now;

@@ -3,11 +3,11 @@
 // `antiphon resize` leaves the file workers.toml in the run's folder:
 //   workers = 6
 //   launch = "mpirun -np 6 --hostfile hosts"    of a supervised run; without it the processes are started as before
-// Rank 0 looks for it between two steps. Then all ranks agree, save everything as for a request to stop, and this part
-// of the run ends; the next one begins with the new number from that checkpoint, so that no minibatch is lost and none
-// is learned twice: in the same processes (RunTraining), or in new ones where somebody supervises the run, to whom a
-// request is one to stop.
-// Threads: one rank each. Errors: InputError for a damaged file, UsageError for a request that cannot be met.
+// Rank 0 looks for it between two steps, once pre-training is finished. Then all ranks agree, save everything as for a
+// request to stop, and this part of the run ends; the next one begins with the new number from that checkpoint, so that
+// no minibatch is lost and none is learned twice: in the same processes (RunTraining), or in new ones where somebody
+// supervises the run, to whom a request is one to stop. Threads: one rank each. Errors: InputError for a damaged file,
+// UsageError for a request that cannot be met.
 #pragma once
 
 #include <chrono>
@@ -72,6 +72,8 @@ class RunRequests {
   /// What this rank knows of: the number of workers is rank 0's to know. Looks into the folder at most so often that it
   /// costs nothing.
   Asked Look(bool at_epoch_end = false);
+  /// While `true`, nobody looks into the folder: what is asked there waits. A signal to stop does not.
+  void PutOff(bool put_off) { put_off_ = put_off; }
 
  private:
   Asked InFolder();
@@ -80,6 +82,7 @@ class RunRequests {
   std::filesystem::path folder_;
   bool waits_for_epochs_;
   bool one_worker_;
+  bool put_off_ = false;
   std::string method_;
   comm::Communicator& comm_;
   std::chrono::steady_clock::time_point last_look_;

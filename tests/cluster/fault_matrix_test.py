@@ -171,7 +171,7 @@ class Matrix(FaultCase):
         restarts = [event["what"] for event in self.events(name)]
         self.assertEqual(restarts, [] if action == "slow" else ["restart"], process.stderr)
         if action != "slow":
-            self.assertIn("was started again from its last checkpoint", (self.folder / name / "report.html").read_text())
+            self.assertIn("and was started again", (self.folder / name / "report.html").read_text())
         if action == "corrupt":
             self.assertRegex(process.stderr, f"from process {RANKS[rank]} .* arrived damaged")
         if action == "stop":

@@ -79,6 +79,7 @@ TEST_P(MixedInEveryOrder, UniformlyEveryEpochHasTheExactMultiset) {
   for (int epoch = 0; epoch < kEpochs; ++epoch) {
     std::map<int64_t, int> times;
     for (const int64_t frame : Order(pool, epoch)) ++times[frame];
+    EXPECT_EQ(pool.num_frames(epoch), (kOld + 3 * kNew) * kFrames);
     EXPECT_EQ(times.size(), static_cast<size_t>((kOld + kNew) * kFrames));
     for (const auto& [frame, count] : times) EXPECT_EQ(count, IsNew(frame) ? 3 : 1);
   }

@@ -120,6 +120,31 @@ class TrainingHabits(SystemTest):
         self.assertEqual((out / "config.toml").read_text(), config.replace("restarts = 0", "restarts = 1"))
         self.assertFalse((out / "supervised.toml").exists())
 
+    def test_a_restart_replaces_an_earlier_run_too(self):
+        """One that died before it took the folder starts as it was asked to; later, it goes on."""
+        out = self.root / "replaced"
+        begin = ["train", "--config", self.training, "--json", "--schedule.learning-rate", 0.05,
+                 "--schedule.final-learning-rate", 0.005]
+
+        def train(moment, *more):
+            fault = f"kill rank=0 at={moment} once={self.root}/died-{len(list(self.root.glob('died-*')))}"
+            result = must(*begin, "--out", out, "--restarts", 1, "--launch", f"env 'ANTIPHON_FAULT={fault}'", *more)
+            self.assertIn("was started again", result.stderr)
+            return json.loads(result.stdout)["model_hash"], result.stderr
+
+        must(*begin, "--out", out, "--set", "data.minibatch=32")
+        expected = json.loads(must(*begin, "--out", self.root / "replacing").stdout)["model_hash"]
+        for again in range(2):  # in place of another configuration's run, and of one that is the same
+            model_hash, log = train("start")
+            self.assertEqual(model_hash, expected)
+            self.assertNotIn("going on from step", log, again)
+        model_hash, log = train("step step=5")
+        self.assertEqual(model_hash, expected)
+        self.assertIn("going on from step", log)
+        model_hash, log = train("start", "--resume")
+        self.assertEqual(model_hash, expected)
+        self.assertIn("going on from step", log)
+
     def test_a_rank_of_a_simulated_cluster_fails(self):
         """Where all are needed the run ends and says so, once; where not, the others go on."""
         def command(method):

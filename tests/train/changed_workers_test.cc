@@ -2,10 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ostream>
+#include <span>
 
 #include "base/cancel.h"
 #include "base/compute_threads.h"
+#include "math/finite.h"
+#include "nn/model.h"
 #include "parallel/strategy.h"
 #include "temporary_folder.h"
 #include "train/synthetic_task.h"
@@ -101,6 +105,57 @@ TEST_P(ChangedWorkersTest, GoOnWithEveryFrame) {
       EXPECT_GT(summaries[0].held_out_accuracy, 0.2);
     }
   }
+}
+
+// Replicas that are left out until the next exchange, in the middle of a block that ends with the number of workers.
+class LeftOutTest : public ChangedWorkersTest {
+ protected:
+  // As a rank saves a model that is not finite.
+  void SpoilReplica(const std::string& run, int64_t step, int rank) {
+    const std::filesystem::path file = CheckpointFolder(CheckpointPath(folder_ / run), rank, 3, 2).File(step);
+    const SafetensorsReader reader(file);
+    SafetensorsWriter writer;
+    for (const auto& [key, value] : reader.metadata()) {
+      if (key != "antiphon_checksum") writer.SetMetadata(key, value);
+    }
+    const std::vector<float> nans(10000, NAN);
+    std::vector<int64_t> counts = reader.ReadInts("strategy.counts");
+    ASSERT_GT(counts.at(1), 0) << "in the middle of a block";
+    counts.at(2) = 0;
+    for (const std::string& name : reader.Names()) {
+      const TensorView& tensor = reader.Tensor(name);
+      std::span<const std::byte> data = tensor.data;
+      const bool own = name.starts_with("network.") || name.starts_with("optimizer");
+      if (own && tensor.type == TensorType::kF32) data = std::as_bytes(std::span(nans)).first(data.size());
+      if (name == "strategy.counts") data = std::as_bytes(std::span(counts));
+      writer.Add(name, tensor.type, tensor.shape, data);
+    }
+    writer.Write(file);
+  }
+  bool IsFinite(const std::string& run) {
+    return AllFinite(nn::Model::Load(ModelFile(folder_ / run)).network.values());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Periodic, LeftOutTest,
+                         ::testing::Values(ChangedMethod{.keys = "method = \"averaging\"\nsync-period = 12\n"},
+                                           ChangedMethod{.keys = "method = \"bmuf\"\nsync-period = 12\n"}),
+                         [](const auto& test) { return test.index == 0 ? "averaging" : "bmuf"; });
+
+TEST_P(LeftOutTest, AreNoPartOfTheMean) {
+  for (const int spoilt : {0, 1}) {
+    const std::string run = "run-" + std::to_string(spoilt);
+    Train(run, 3, Stop::kAtOnce, false);
+    SpoilReplica(run, 4, spoilt);
+    EXPECT_GT(Train(run, 2, Stop::kNever, true)[0].held_out_accuracy, 0.2) << spoilt;
+    EXPECT_TRUE(IsFinite(run)) << spoilt;
+  }
+}
+
+TEST_P(LeftOutTest, AllOfThemLeaveAnOlderCheckpoint) {
+  Train("run", 3, Stop::kAtOnce, false);
+  for (int rank = 0; rank < 3; ++rank) SpoilReplica("run", 4, rank);
+  EXPECT_GT(Train("run", 2, Stop::kNever, true)[0].held_out_accuracy, 0.2);
+  EXPECT_TRUE(IsFinite("run"));
 }
 
 }  // namespace

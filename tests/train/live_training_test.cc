@@ -163,7 +163,7 @@ TEST_F(LiveTrainingTest, VariationIsPartOfTheExperiment) {
   const TrainingTask task = Task(true, "run");
   const nn::Network network(task.network, 36, 8, 1);
   options_.data.feature_threads = 7;
-  const std::string plain = ExperimentText(task, options_, network);
+  const std::string plain = ExperimentText(task, options_, network, "");
   EXPECT_THAT(plain, Not(HasSubstr("augment")));
   EXPECT_THAT(plain, Not(HasSubstr("noise-kinds")));
   EXPECT_THAT(plain, Not(HasSubstr("fetch-")));
@@ -172,10 +172,10 @@ TEST_F(LiveTrainingTest, VariationIsPartOfTheExperiment) {
   EXPECT_THAT(plain, HasSubstr("[optimizer]"));
   options_.data.augment.noise_files = {(folder_ / "spk0-utt0.wav").string()};
   options_.data.augment.noise_probability = 0.5;
-  const std::string varied = ExperimentText(task, options_, network);
+  const std::string varied = ExperimentText(task, options_, network, "");
   EXPECT_THAT(varied, HasSubstr("noise-probability"));
   fs::copy_file(folder_ / "spk0-utt1.wav", folder_ / "spk0-utt0.wav", fs::copy_options::overwrite_existing);
-  EXPECT_NE(ExperimentText(task, options_, network), varied);
+  EXPECT_NE(ExperimentText(task, options_, network, ""), varied);
 }
 
 }  // namespace

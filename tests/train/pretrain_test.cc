@@ -84,8 +84,8 @@ TEST_P(PretrainTest, OfTwoWorkersSavesOnceWhatBothHaveAndGoesOnWithTheSameBits) 
       "[[layer]]\ntype = \"affine\"\n",
       "network");
   task.parallel = Config::Parse("method = \"ssgd\"\n", "parallel");
-  const auto train = [&](bool resume) {
-    comm::RunRanks(2, [&](comm::Communicator& comm) {
+  const auto train = [&](bool resume, int workers = 2) {
+    comm::RunRanks(workers, [&](comm::Communicator& comm) {
       SetComputeThreads(1);
       Trainer(task, options, comm).Run(resume);
     });
@@ -104,6 +104,12 @@ TEST_P(PretrainTest, OfTwoWorkersSavesOnceWhatBothHaveAndGoesOnWithTheSameBits) 
   }
   EXPECT_LT(bytes.at(1), bytes.at(0) / 2);
   task.on_metrics = nullptr;
+  try {
+    train(true, 3);
+    ADD_FAILURE() << "other workers went on, or began anew";
+  } catch (const UsageError& e) {
+    EXPECT_NE(std::string(e.what()).find("go on with parallel.workers = 2 until then"), std::string::npos) << e.what();
+  }
   train(true);
   EXPECT_EQ(ModelBytes("whole"), ModelBytes("broken"));
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/compute_threads.h"
+#include "base/folder_lock.h"
 #include "temporary_folder.h"
 #include "train/synthetic_task.h"
 #include "train/workers_request.h"
@@ -76,6 +77,22 @@ TEST_F(Requests, WaitUntilPreTrainingIsFinished) {
   options.pretrain.method = ParseEnum("layer-wise", kPretrainMethods);
   options.pretrain.epochs_per_layer = 0.7;
   EXPECT_EQ(StepsIn(Asked("method = \"ssgd\"\n", options)), 16);
+}
+
+// To a run that somebody supervises, the request is one to stop.
+TEST_F(Requests, WaitUntilPreTrainingOfASupervisedRunIsFinished) {
+  TrainOptions options = Options();
+  options.pretrain.method = ParseEnum("layer-wise", kPretrainMethods);
+  options.pretrain.epochs_per_layer = 0.7;
+  TrainingTask task = Task("method = \"ssgd\"\n");
+  const FolderLock supervised(task.folder, kSuperviseLock, "another test supervises it");
+  task.on_folder_taken = [&] { LeaveRequest(task.folder, {.workers = kAsked, .launch = ""}); };
+  try {
+    Train(task, options, kWorkers, false);
+    ADD_FAILURE() << "it came to its end";
+  } catch (const Cancelled& e) {
+    EXPECT_NE(std::string(e.what()).find("in epoch 1 after 16 steps"), std::string::npos) << e.what();
+  }
 }
 
 // A loss may put the change off: the request stays until the new number of workers has begun.

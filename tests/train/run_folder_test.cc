@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <utility>
 
 #include "base/cancel.h"
 #include "base/file.h"
@@ -83,6 +84,49 @@ TEST_F(RunFolder, ATrainingThatIsRefusedLeavesTheConfigurationThatIsThere) {
   EXPECT_EQ(ReadFile(folder_ / "run" / "versions.txt"), "fourth");
 }
 
+// As MPI has it when a process dies and the others can go on: before the first world has begun, or when it is over.
+class LosesAProcess : public comm::ProcessGroup {
+ public:
+  explicit LosesAProcess(bool late) : late_(late) {}
+  int process() const override { return 0; }
+  int num_processes() const override { return 1; }
+  int processes_on_host() const override { return 1; }
+  std::string Describe() const override { return "one that loses another"; }
+  void RunRanks(int world_size, const std::function<void(comm::Communicator&)>& body) override {
+    const bool loses = std::exchange(loses_, false);
+    if (!loses || late_) comm::RunRanks(world_size, body);
+    if (loses) throw comm::PeerLost("a process died");
+  }
+  int LeaveOutLostProcesses() override { return 1; }
+
+ private:
+  bool late_;
+  bool loses_ = true;
+};
+
+TEST_F(RunFolder, OnlyARunThatHasBegunIsGoneOnWithAfterALoss) {
+  TrainingRequest request;
+  request.store = (folder_ / "store").string();
+  request.out = (folder_ / "run").string();
+  request.network = Config::Parse("[[layer]]\ntype = 'affine'\n", "network");
+  request.train = SmallOptions();
+  int epochs = 0;
+  request.on_metrics = [&](const std::string& json) { epochs += report::RecordOf(json).kind() == "epoch" ? 1 : 0; };
+  const auto train = [&](bool late, bool resume) {
+    LosesAProcess group(late);
+    request.resume = resume;
+    epochs = 0;
+    RunTraining(request, {.group = group, .threads = [] { return 1; }});
+    return epochs;
+  };
+  RunTraining(request, {.group = *comm::ProcessGroup::Alone(), .threads = [] { return 1; }});
+  EXPECT_EQ(train(false, false), 3) << "the earlier run is replaced";
+  EXPECT_EQ(train(false, true), 0) << "and gone on with if it was asked for";
+  EXPECT_EQ(train(true, false), 3) << "and this one, which was finished, too";
+  request.train.schedule.learning_rate = 0.25;
+  EXPECT_EQ(train(false, false), 3) << "another experiment";
+}
+
 TEST_F(RunFolder, ADamagedLogIsSetAsideAndTheCheckpointGoesOn) {
   const uint64_t whole = TrainHere(SmallTask(store_, folder_ / "whole"), SmallOptions()).model_hash;
   const auto damage = std::vector<std::function<void(const fs::path&)>>{
@@ -105,6 +149,34 @@ TEST_F(RunFolder, ALogThatIsAsItWasIsContinued) {
   TrainHere(SmallTask(store_, run), SmallOptions(), true);
   EXPECT_EQ(report::ReadMetrics(run / "metrics.jsonl").front().kind(), "start");
   EXPECT_FALSE(fs::exists(run / "metrics.jsonl.damaged"));
+}
+
+TEST_F(RunFolder, TheSpeedAfterGoingOnIsThatOfTheNewSteps) {
+  const fs::path run = folder_ / "run";
+  Break(run);
+  const fs::path file = CheckpointFolder(CheckpointPath(run), 0, 1, 1).File(BreakOffAfter(100, run));
+  {
+    // A run that had taken a thousand years.
+    const SafetensorsReader reader(file);
+    SafetensorsWriter writer;
+    for (const auto& [key, value] : reader.metadata()) {
+      if (key != "antiphon_checksum") writer.SetMetadata(key, key == "position.arithmetic_seconds" ? "3e10" : value);
+    }
+    for (const std::string& name : reader.Names()) {
+      const TensorView& tensor = reader.Tensor(name);
+      writer.Add(name, tensor.type, tensor.shape, tensor.data);
+    }
+    writer.Write(file);
+  }
+  std::vector<double> speeds;
+  TrainingTask task = SmallTask(store_, run);
+  task.on_metrics = [&](const std::string& json) {
+    const report::MetricsRecord record = report::RecordOf(json);
+    if (record.kind() == "step") speeds.push_back(record.Number("frames_per_second").value_or(0));
+  };
+  TrainHere(task, SmallOptions(), true);
+  ASSERT_FALSE(speeds.empty());
+  EXPECT_GT(speeds.front(), 1) << "frames of the new steps by the time of all";
 }
 
 TEST(LossText, ShowsSmallLossesToo) {

@@ -5,12 +5,14 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "domain_store.h"
 #include "synthetic_task.h"
 #include "temporary_folder.h"
+#include "train/experiment.h"
 #include "train/probe.h"
 
 namespace antiphon::train {
@@ -237,6 +239,74 @@ TEST_F(SideSpeechTest, LabelsComeFromAFileAndUnknownUtterancesCountForNothing) {
   EXPECT_THROW(TrainHere(Task("none"), options), InputError);
   WriteFileAtomically(folder_ / "labels", "u0 quiet\nu1 quiet\n");
   EXPECT_THROW(TrainHere(Task("one"), options), InputError);
+}
+
+TEST_F(SideSpeechTest, OtherLabelsInTheSameFileAreAnotherExperiment) {
+  constexpr int kUtterances = 30;
+  WriteFileAtomically(folder_ / "labels", LoudnessLabels(kUtterances));
+  TrainOptions options = Options("labels");
+  options.side.labels = (folder_ / "labels").string();
+  options.schedule.epochs = 1;
+  TrainingTask task = Task("run");
+  task.store = LoudnessStore(folder_ / "loudness", kUtterances);
+  const uint64_t first = TrainHere(task, options).model_hash;
+  EXPECT_EQ(TrainHere(task, options, true).model_hash, first);
+  std::string lines;
+  for (int u = 0; u < kUtterances; ++u) lines += fmt::format("u{} {}\n", u, u % 2 == 0 ? "even" : "odd");
+  WriteFileAtomically(folder_ / "labels", lines);
+  try {
+    TrainHere(task, options, true);
+    FAIL() << "expected InputError";
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find("content.side.labels"), std::string::npos) << e.what();
+  }
+  task.anew_if_changed = true;
+  const uint64_t anew = TrainHere(task, options, true).model_hash;
+  task.folder = folder_ / "fresh";
+  EXPECT_EQ(anew, TrainHere(task, options).model_hash);
+  EXPECT_NE(anew, first);
+}
+
+TEST_F(SideSpeechTest, InputsAreDescribedByWhatTheyHold) {
+  TrainOptions options;
+  EXPECT_EQ(DescribeInputs(options), "");
+  options.side.store = (folder_ / "target").string();
+  options.side.labels = (folder_ / "labels").string();
+  options.teacher.targets = (folder_ / "targets").string();
+  options.sequence.lattices = (folder_ / "lattices").string();
+  options.sequence.chain_data = (folder_ / "chain").string();
+  const std::vector<std::string> files = {"labels",
+                                          "targets",
+                                          "lattices/lattices.json",
+                                          "chain/chain.json",
+                                          "chain/phones.ark",
+                                          "chain/model.safetensors",
+                                          "chain/denominator.safetensors"};
+  for (const char* folder : {"lattices", "chain"}) std::filesystem::create_directory(folder_ / folder);
+  for (const std::string& file : files) WriteFileAtomically(folder_ / file, "one\n");
+  std::set<std::string> all = {DescribeInputs(options)};
+  EXPECT_EQ(*all.begin(), DescribeInputs(options));
+  for (const std::string& file : files) {
+    WriteFileAtomically(folder_ / file, "two\n");
+    EXPECT_TRUE(all.insert(DescribeInputs(options)).second) << file;
+  }
+  DomainStore(folder_ / "target", true, 3);
+  EXPECT_TRUE(all.insert(DescribeInputs(options)).second) << "the store";
+}
+
+// Earlier versions' checkpoints say nothing of what is in the inputs.
+TEST_F(SideSpeechTest, InputsThatACheckpointDoesNotDescribeDoNotTell) {
+  const auto difference = [&](const std::string& then) {
+    SafetensorsWriter writer;
+    writer.SetMetadata("experiment", then);
+    writer.Write(folder_ / "checkpoint");
+    return DifferenceFrom(SafetensorsReader(folder_ / "checkpoint"),
+                          "seed = 1\ncontent.side.labels = \"12\"\ncontent.side.store = \"34\"\nrate = 2");
+  };
+  EXPECT_EQ(difference("seed = 1\nrate = 2"), "");
+  EXPECT_EQ(difference("seed = 1\ncontent.side.labels = \"12\"\nrate = 2"), "");
+  EXPECT_NE(difference("seed = 1\ncontent.side.labels = \"13\"\nrate = 2"), "");
+  EXPECT_NE(difference("seed = 1\nrate = 3"), "");
 }
 
 TEST_F(SideSpeechTest, GoesOnToTheBit) {
