@@ -44,7 +44,11 @@ void Sweep(pipeline::SweepRequest request, CommandContext& context) {
         "a sweep is run by one process: instead of 'mpirun … antiphon sweep' give it --with launch='mpirun …'");
   }
   pipeline::TakeTables(context.config(), request);
-  pipeline::SweepHost host{.threads = context.threads(), .seed = context.seed(), .train = {}, .say = {}};
+  pipeline::SweepHost host{.threads = context.threads(),
+                           .seed = context.seed(),
+                           .seed_is_given = context.config().Has("seed"),
+                           .train = {},
+                           .say = {}};
   host.say = [&](const std::string& sentence) { context.PrintLine(sentence); };
   const auto level = log::Logger().level();
   const Finally restored([level] { log::Logger().set_level(level); });

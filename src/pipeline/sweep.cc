@@ -32,6 +32,7 @@ constexpr int kToTheEnd = 0;
 // How far a run came with a configuration, as its folder keeps it.
 struct Reached {
   std::string configuration;
+  std::string files;  // as DescribeFiles; empty in those of earlier versions
   int epochs = 0;
   bool finished = false;
   std::string diverged;  // why it cannot go on
@@ -42,14 +43,18 @@ struct Reached {
     const auto json = nlohmann::json::parse(ReadFile(file), nullptr, false);
     if (!json.is_object()) return reached;  // of another program: as if there were nothing
     reached.configuration = json.value("configuration", "");
+    reached.files = json.value("files", "");
     reached.epochs = json.value("epochs", 0);
     reached.finished = json.value("finished", false);
     reached.diverged = json.value("diverged", "");
     return reached;
   }
   void Save(const fs::path& file) const {
-    const nlohmann::ordered_json json = {
-        {"configuration", configuration}, {"epochs", epochs}, {"finished", finished}, {"diverged", diverged}};
+    const nlohmann::ordered_json json = {{"configuration", configuration},
+                                         {"files", files},
+                                         {"epochs", epochs},
+                                         {"finished", finished},
+                                         {"diverged", diverged}};
     WriteFileAtomically(file, json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   }
 };
@@ -61,6 +66,7 @@ class Sweeper {
       throw UsageError("stop-after: expected numbers of epochs in rising order");
     }
     // Mistakes in keys and values are told before hours of training.
+    CheckKeys();
     for (SweptRun& run : runs_) CheckRun(run);
   }
 
@@ -95,13 +101,26 @@ class Sweeper {
     return runs;
   }
 
+  void CheckKeys() const {
+    Config with;
+    for (const std::string& assignment : request_.with) with.SetFromFlag(assignment);
+    for (const char* const key : {"out", "threads", "resume", "anew-if-changed"}) {
+      for (const auto& [name, config] : {std::pair("vary", request_.vary), std::pair("with", with)}) {
+        if (config.Has(key)) {
+          Throw<UsageError>("{}: a sweep gives its runs '{}' itself: leave it out of `{}`", config.Where(key), key,
+                            name);
+        }
+      }
+    }
+  }
+
   // Everything that a run is told, but for its threads, which do not change what it learns.
   Config TrainingOf(const SweptRun& run) const {
     Config config = Config::Load(request_.training);
+    if (host_.seed_is_given || !config.Has("seed")) config.Set("seed", std::to_string(host_.seed));
     for (const std::string& assignment : request_.with) config.SetFromFlag(assignment);
     for (const auto& [key, value] : run.values) config.Set(key, value);
     config.Set("out", TomlString(run.folder.string()));
-    config.Set("seed", std::to_string(host_.seed));
     config.Set("threads", "0");
     config.Set("resume", "true");
     config.Set("anew-if-changed", "true");
@@ -145,11 +164,7 @@ class Sweeper {
     ThrowIfCancelled("sweeping");
     const Config training = TrainingOf(run);
     const fs::path file = run.folder / "reached.json";
-    Reached reached = Reached::Load(file);
-    if (const std::string configuration = training.ToToml(); reached.configuration != configuration) {
-      reached = Reached();
-      reached.configuration = configuration;
-    }
+    Reached reached = FromHere(run, training, Reached::Load(file));
     std::string failure = reached.diverged;
     const bool there = reached.finished || (epochs != kToTheEnd && reached.epochs >= epochs);
     if (!there && failure.empty()) {
@@ -162,6 +177,21 @@ class Sweeper {
          : reached.finished ? SweptRun::State::kFinished
                             : SweptRun::State::kUnderWay,
          failure);
+  }
+
+  // What counts of what a run has reached.
+  Reached FromHere(const SweptRun& run, const Config& training, const Reached& before) const {
+    Reached now;
+    now.configuration = training.ToToml();
+    now.files = train::DescribeFiles(WithModelFiles(ReadTrainingJob(training).request));
+    if (before.configuration != now.configuration) return now;
+    if (before.files == now.files) return before;
+    // Nobody knows of an earlier version's run what the files held then: the training compares its checkpoint.
+    if (before.files.empty()) return now;
+    log::Warn("run {}: stores, models or other files that it names have changed since; it starts anew", run.number);
+    fs::remove_all(run.folder / "checkpoint");
+    now.Save(run.folder / "reached.json");
+    return now;
   }
 
   // Why it cannot be; "" if it did what it was told.

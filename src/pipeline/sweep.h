@@ -8,7 +8,9 @@
 // Leaves a run folder for each, and sweep.html, sweep.md and sweep.json, which are brought up to date after each run.
 // Resume: Sweep again. Runs that are through are not repeated, others continue from their checkpoint, bit-identically,
 // whatever ended the sweep; so the result is that of one which was not interrupted. Each run's reached.json says how
-// far it came with which configuration.
+// far it came with which configuration and with what in the stores, models and other files that this names: a run
+// starts anew if either has changed.
+// Seed: that of the run's `vary`, else of `with`, else the host's if somebody gave it, else that of `training`.
 // Giving up: once all runs have done the epochs of `stop-after`, the share `keep` of them continues, the best ones by
 // held-out loss; again at the next such number. Schedules are those of whole runs. All wait for all there, so that
 // neither the order of the runs nor how many run at once decides which continue.
@@ -66,7 +68,8 @@ void TakeTables(const Config& config, SweepRequest& request);
 
 struct SweepHost {
   int threads = 1;
-  uint64_t seed = 1;
+  uint64_t seed = 1;  // what random runs draw from, and trainings that say none
+  bool seed_is_given = false;
   /// Runs a training as far as it is told to, on so many threads; from several threads at once if `at_once` says so.
   std::function<void(const TrainingJob& job, int threads)> train;
   /// A sentence for the person; one call at a time.

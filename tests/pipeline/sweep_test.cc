@@ -1,6 +1,7 @@
 // antiphon sweep's stage with trainings that are none: what is planned, who goes on, and what is done again.
 #include "pipeline/sweep.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,9 +9,12 @@
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/frame_store.h"
 #include "pipeline/sweep_space.h"
 #include "report/metrics.h"
 #include "temporary_folder.h"
@@ -102,16 +106,32 @@ class Sweeps : public ::testing::Test {
   static constexpr int kEpochs = 4;
 
   Sweeps() {
-    WriteFileAtomically(folder_ / "train.toml", "store = 'store'\nschedule.epochs = 4\n");
+    MakeStore(1);
+    WriteTraining("");
     request_.training = (folder_ / "train.toml").string();
     request_.out = (folder_ / "sweep").string();
     request_.search = "grid";
     Vary("schedule.learning-rate = 'log:0.001..1/4'");
   }
 
+  void MakeStore(float value) {
+    data::FrameStoreWriter writer(folder_ / "store", 2, 2);
+    Matrix features(3, 2);
+    features(1, 1) = value;
+    writer.Add("utt", "speaker", features, std::vector<int32_t>{0, 1, 1});
+    writer.Finish();
+  }
+  void WriteTraining(const std::string& more) {
+    WriteFileAtomically(folder_ / "train.toml",
+                        fmt::format("store = '{}'\nschedule.epochs = 4\n{}", (folder_ / "store").string(), more));
+  }
   void Vary(const std::string& toml) { request_.vary = Config::Parse(toml, "vary"); }
 
   void Train(const TrainingJob& job) {
+    {
+      const std::lock_guard lock(mutex_);
+      seeds_.insert(job.request.seed);
+    }
     const double rate = job.request.train.schedule.learning_rate;
     const fs::path out = job.request.out;
     const std::string minibatch = std::to_string(job.request.train.data.minibatch);
@@ -142,7 +162,10 @@ class Sweeps : public ::testing::Test {
 
   std::vector<SweptRun> Run() {
     trained_.clear();
+    seeds_.clear();
     return Sweep(request_, {.threads = 5,
+                            .seed = seed_.value_or(1),
+                            .seed_is_given = seed_.has_value(),
                             .train =
                                 [this](const TrainingJob& job, int threads) {
                                   EXPECT_GE(threads, 5 / request_.at_once);
@@ -165,6 +188,8 @@ class Sweeps : public ::testing::Test {
   SweepRequest request_;
   std::mutex mutex_;
   std::vector<Epoch> trained_;  // in order
+  std::set<uint64_t> seeds_;    // of the trainings
+  std::optional<uint64_t> seed_;
   int fail_after_ = -1;
 };
 
@@ -185,6 +210,70 @@ TEST_F(Sweeps, SortByLossAndDoNothingTwice) {
   request_.with = {"data.minibatch=512"};  // another experiment
   Run();
   EXPECT_EQ(trained_.size(), 16U);
+}
+
+TEST_F(Sweeps, StartAnewWhenTheStoreWasMadeAnew) {
+  request_.stop_after = {2};
+  Run();
+  Run();
+  EXPECT_TRUE(trained_.empty());
+  MakeStore(2);
+  Run();
+  EXPECT_EQ(trained_.size(), 4U * 2U + 2U * 2U);
+  Run();
+  EXPECT_TRUE(trained_.empty());
+}
+
+// The training itself finds out whether its checkpoint fits.
+TEST_F(Sweeps, OfEarlierVersionsGoOnFromTheirCheckpoints) {
+  Run();
+  for (int run = 1; run <= 4; ++run) {
+    const fs::path file = folder_ / fmt::format("sweep/run-{:04}/reached.json", run);
+    auto json = nlohmann::json::parse(ReadFile(file));
+    ASSERT_EQ(json.erase("files"), 1U);
+    WriteFileAtomically(file, json.dump());
+    WriteFileAtomically(folder_ / fmt::format("sweep/run-{:04}/checkpoint/epochs", run), "3");
+  }
+  Run();
+  EXPECT_EQ(trained_.size(), 4U) << "the last epochs";
+  EXPECT_THAT(ReadFile(folder_ / "sweep/run-0001/reached.json"), HasSubstr("store "));
+}
+
+TEST_F(Sweeps, TakeTheSeedFromWhoeverNamesIt) {
+  Vary("schedule.learning-rate = [0.1]");
+  Run();
+  EXPECT_THAT(seeds_, ElementsAre(1));
+  WriteTraining("seed = 7\n");
+  Run();
+  EXPECT_THAT(seeds_, ElementsAre(7));
+  seed_ = 5;
+  Run();
+  EXPECT_THAT(seeds_, ElementsAre(5));
+  request_.with = {"seed=9"};
+  Run();
+  EXPECT_THAT(seeds_, ElementsAre(9));
+  Vary("schedule.learning-rate = [0.1]\nseed = [2, 3]");
+  Run();
+  EXPECT_THAT(seeds_, ElementsAre(2, 3));
+}
+
+TEST_F(Sweeps, RefuseToVaryWhatTheySetThemselves) {
+  const auto refusal = [&] {
+    try {
+      Run();
+    } catch (const UsageError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  Vary("out = ['a', 'b']");
+  EXPECT_THAT(refusal(), HasSubstr("gives its runs 'out' itself: leave it out of `vary`"));
+  Vary("threads = [1, 2]");
+  EXPECT_THAT(refusal(), HasSubstr("'threads' itself"));
+  Vary("schedule.learning-rate = [0.1]");
+  request_.with = {"threads=2"};
+  EXPECT_THAT(refusal(), HasSubstr("leave it out of `with`"));
+  EXPECT_TRUE(trained_.empty());
 }
 
 TEST_F(Sweeps, LetTheBestGoOn) {
