@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/file_descriptor.h"
 #include "base/io_error.h"
@@ -27,6 +28,12 @@ constexpr size_t kPieceBytes = 8 << 20;
 constexpr auto kBetweenLocks = std::chrono::milliseconds(50);
 constexpr std::string_view kPart = ".part";
 constexpr std::string_view kLock = ".lock";
+// Names in a frame store, and of its key (data/frame_store.cc).
+constexpr std::string_view kIndexFile = "index.bin";
+constexpr std::string_view kShard = "shard-";
+constexpr std::string_view kFrames = ".frames";
+constexpr size_t kShardDigits = 5;
+constexpr size_t kKeyDigits = 16;
 
 [[noreturn]] void ThrowErrno(const std::string& what, const fs::path& path, int error) {
   const char* const advice =
@@ -91,14 +98,35 @@ struct Kept {
   fs::file_time_type used;
 };
 
+bool IsKey(const std::string& name) {
+  return name.size() == kKeyDigits && name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// A shard or an index, or what stands there while it is made.
+bool IsCached(std::string_view name) {
+  for (const std::string_view ending : {kPart, kLock}) {
+    if (name.ends_with(ending)) name.remove_suffix(ending.size());
+  }
+  if (name == kIndexFile) return true;
+  if (!name.starts_with(kShard) || !name.ends_with(kFrames)) return false;
+  name.remove_prefix(kShard.size());
+  name.remove_suffix(kFrames.size());
+  return name.size() >= kShardDigits && name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// The folder may be one that holds other things: by their names alone, files are known for the cache's own.
 std::vector<Kept> ListCache(const fs::path& folder) {
   std::vector<Kept> files;
   std::error_code gone;
-  for (fs::recursive_directory_iterator it(folder, gone), end; it != end; it.increment(gone)) {
+  for (fs::directory_iterator key(folder, gone), last; !gone && key != last; key.increment(gone)) {
     std::error_code raced;
-    if (!it->is_regular_file(raced) || it->path().parent_path() == folder) continue;
-    const Kept file{it->path(), it->file_size(raced), it->last_write_time(raced)};
-    if (!raced) files.push_back(file);
+    if (!fs::is_directory(key->symlink_status(raced)) || !IsKey(key->path().filename().string())) continue;
+    for (fs::directory_iterator it(key->path(), raced), end; !raced && it != end; it.increment(raced)) {
+      std::error_code removed;
+      if (!fs::is_regular_file(it->symlink_status(removed)) || !IsCached(it->path().filename().string())) continue;
+      const Kept file{it->path(), it->file_size(removed), it->last_write_time(removed)};
+      if (!removed) files.push_back(file);
+    }
   }
   std::sort(files.begin(), files.end(), [](const Kept& a, const Kept& b) { return a.used < b.used; });
   return files;
@@ -168,6 +196,7 @@ std::function<void(int, const fs::path&)> CopyOf(fs::path source, uint64_t bytes
 }
 
 bool ShardCache::Make(const fs::path& path, const CacheEntry& entry) const {
+  CHECK(IsKey(key_) && IsCached(entry.name)) << "nobody could make room of '" << path.string() << "'";
   const fs::path part = path.string() + std::string(kPart);
   // Whoever makes room leaves it alone while it is locked.
   const FileDescriptor target(OpenLocked(part, O_RDWR | O_CREAT, LOCK_EX));

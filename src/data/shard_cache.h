@@ -1,11 +1,12 @@
 // Copies of files from a slow (shared) file system or a server on this machine's own disk, up to a limit of bytes.
 //
-// Folder: DIR/KEY/NAME, and NAME.part with NAME.lock while a copy is made; KEY tells stores apart. A copy is used when
-// its content has been verified, by each process that takes it: one that was changed or cut short is made anew, and one
-// that is under way is never taken for whole. Several processes of a machine share a folder: files in use are locked
-// (flock, shared), so that room is made by removing, longest unused first, only what nobody uses; one process copies a
-// file, others wait for its NAME.lock. A crash leaves at most these two files, which the next one takes over.
-// Threads: const methods may run together.
+// Folder: DIR/KEY/NAME, and NAME.part with NAME.lock while a copy is made; KEY, 16 hexadecimal digits, tells stores
+// apart, and NAME is index.bin or shard-NNNNN.frames. What has other names is not the cache's: it neither counts nor is
+// ever removed. A copy is used when its content has been verified, by each process that takes it: one that was changed
+// or cut short is made anew, and one that is under way is never taken for whole. Several processes of a machine share a
+// folder: files in use are locked (flock, shared), so that room is made by removing, longest unused first, only what
+// nobody uses; one process copies a file, others wait for its NAME.lock. A crash leaves at most these two files, which
+// the next one takes over. Threads: const methods may run together.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Copies of shards on a machine's own disk: whole and right or not used, never beyond the limit, shared by processes.
 #include "data/shard_cache.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -25,6 +26,11 @@ namespace {
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
+constexpr char kKey[] = "00000000000000aa";
+
+// Tests call shards by letters.
+std::string ShardOf(const std::string& letter) { return fmt::format("shard-{:05}.frames", letter[0] - 'a'); }
+
 class ShardCacheTest : public ::testing::Test {
  protected:
   // A file of the shared file system with `bytes` times its name's first letter.
@@ -46,7 +52,7 @@ class ShardCacheTest : public ::testing::Test {
     why_.clear();
     const auto stop = [] { return false; };
     try {
-      auto taken = cache.Take({name, bytes, CopyOf(folder_ / name, bytes, stop), verify}, stop);
+      auto taken = cache.Take({ShardOf(name), bytes, CopyOf(folder_ / name, bytes, stop), verify}, stop);
       if (!taken) why_ = "no room";
       return taken;
     } catch (const Error& e) {
@@ -54,12 +60,19 @@ class ShardCacheTest : public ::testing::Test {
       return std::nullopt;
     }
   }
-  ShardCache Cache(uint64_t limit, const std::string& key = "store") { return {folder_ / "cache", key, limit}; }
-  std::vector<std::string> Names(const std::string& key = "store") {
+  ShardCache Cache(uint64_t limit, const std::string& key = kKey) { return {folder_ / "cache", key, limit}; }
+  fs::path Copy(const std::string& letter) { return folder_ / "cache" / kKey / ShardOf(letter); }
+  // Letters; of other files all of the name.
+  std::vector<std::string> Names(const std::string& key = kKey) {
     std::vector<std::string> names;
     std::error_code missing;
     for (const auto& entry : fs::directory_iterator(folder_ / "cache" / key, missing)) {
-      names.push_back(entry.path().filename().string());
+      const std::string file = entry.path().filename().string();
+      std::string name = file;
+      for (char c = 'a'; c <= 'f'; ++c) {
+        if (file == ShardOf(std::string(1, c))) name = std::string(1, c);
+      }
+      names.push_back(name);
     }
     std::sort(names.begin(), names.end());
     return names;
@@ -88,7 +101,7 @@ TEST_F(ShardCacheTest, ADamagedOrTornCopyIsMadeAnew) {
   Source("a");
   const ShardCache cache = Cache(5000);
   ASSERT_TRUE(Take(cache, "a"));
-  const fs::path copy = folder_ / "cache" / "store" / "a";
+  const fs::path copy = Copy("a");
   std::string damaged(1000, 'a');
   damaged[700] = 'x';
   for (const std::string& content : {damaged, std::string(400, 'a'), std::string()}) {
@@ -106,19 +119,19 @@ TEST_F(ShardCacheTest, ADamagedOrTornCopyIsMadeAnew) {
 // In a folder that several may write to, the names can be foretold.
 TEST_F(ShardCacheTest, NothingIsWrittenThroughALink) {
   Source("a");
-  const fs::path precious = folder_ / "precious", place = folder_ / "cache" / "store";
+  const fs::path precious = folder_ / "precious", place = folder_ / "cache" / kKey;
   WriteFileAtomically(precious, "kept");
   fs::create_directories(place);
-  for (const char* name : {"a.part", "a.lock", "../lock"}) {
+  for (const std::string& name : {ShardOf("a") + ".part", ShardOf("a") + ".lock", std::string("../lock")}) {
     fs::create_symlink(precious, place / name);
     EXPECT_FALSE(Take(Cache(5000), "a")) << name;
     EXPECT_THAT(why_, HasSubstr("a symbolic link stands there")) << name;
     EXPECT_EQ(ReadFile(precious), "kept") << name;
     fs::remove(place / name);
   }
-  fs::create_symlink(precious, place / "a");
+  fs::create_symlink(precious, Copy("a"));
   EXPECT_TRUE(Take(Cache(5000), "a")) << why_;
-  EXPECT_FALSE(fs::is_symlink(place / "a")) << "the copy takes the link's place";
+  EXPECT_FALSE(fs::is_symlink(Copy("a"))) << "the copy takes the link's place";
   EXPECT_EQ(ReadFile(precious), "kept");
 }
 
@@ -137,9 +150,9 @@ TEST_F(ShardCacheTest, RemovesTheLongestUnusedButNothingInUse) {
   const auto a = Take(cache, "a");
   Take(cache, "b");
   Take(cache, "c");
-  SetAge(folder_ / "cache/store/a", 30);  // the oldest, but in use
-  SetAge(folder_ / "cache/store/b", 10);
-  SetAge(folder_ / "cache/store/c", 20);
+  SetAge(Copy("a"), 30);  // the oldest, but in use
+  SetAge(Copy("b"), 10);
+  SetAge(Copy("c"), 20);
   ASSERT_TRUE(Take(cache, "d")) << why_;
   EXPECT_EQ(Names(), (std::vector<std::string>{"a", "b", "d"}));
   EXPECT_EQ(Text(*a), std::string(1000, 'a'));
@@ -153,10 +166,43 @@ TEST_F(ShardCacheTest, RemovesTheLongestUnusedButNothingInUse) {
 TEST_F(ShardCacheTest, TheLimitIsThatOfAllStoresTogether) {
   Source("a");
   Source("b");
-  Take(Cache(1500, "one"), "a");
-  ASSERT_TRUE(Take(Cache(1500, "two"), "b"));
-  EXPECT_TRUE(Names("one").empty());
-  EXPECT_EQ(Names("two"), std::vector<std::string>{"b"});
+  const std::string other = "fedcba9876543210";
+  Take(Cache(1500), "a");
+  ASSERT_TRUE(Take(Cache(1500, other), "b"));
+  EXPECT_TRUE(Names().empty());
+  EXPECT_EQ(Names(other), std::vector<std::string>{"b"});
+}
+
+// The folder may be a disk that people keep other things on.
+TEST_F(ShardCacheTest, WhatIsNotItsOwnStaysAndDoesNotCount) {
+  for (const char* name : {"a", "b"}) Source(name);
+  std::vector<fs::path> files;
+  for (const std::string& name : {std::string("thesis/chapter.tex"), "thesis/" + ShardOf("a"),
+                                  std::string("00000000000000AA/index.bin"), std::string("deep/") + kKey + "/index.bin",
+                                  std::string(kKey) + "/notes.txt", std::string(kKey) + "/shard-one.frames",
+                                  std::string(kKey) + "/shard-1.frames", std::string(kKey) + "/more/index.bin"}) {
+    files.push_back(folder_ / "cache" / name);
+    fs::create_directories(files.back().parent_path());
+    WriteFileAtomically(files.back(), std::string(1000, 'x'));
+    SetAge(files.back(), 60);
+  }
+  fs::create_directory_symlink(folder_ / "cache/thesis", folder_ / "cache/0000000000000001");
+  ASSERT_TRUE(Take(Cache(1500), "a")) << why_;
+  ASSERT_TRUE(Take(Cache(1500), "b")) << why_;
+  EXPECT_FALSE(fs::exists(Copy("a"))) << "the cache's own makes room";
+  for (const fs::path& file : files) EXPECT_TRUE(fs::exists(file)) << file;
+}
+
+TEST_F(ShardCacheTest, WhatACrashLeftMakesRoom) {
+  Source("a");
+  const std::string index = (folder_ / "cache" / kKey / "index.bin").string();
+  for (const std::string& left : {index, index + ".part", Copy("b").string() + ".part"}) {
+    fs::create_directories(fs::path(left).parent_path());
+    WriteFileAtomically(left, std::string(1000, 'x'));
+    SetAge(left, 60);
+  }
+  ASSERT_TRUE(Take(Cache(1500), "a")) << why_;
+  EXPECT_EQ(Names(), std::vector<std::string>{"a"});
 }
 
 TEST_F(ShardCacheTest, AFileLargerThanTheLimitIsNotCached) {
@@ -170,10 +216,10 @@ TEST_F(ShardCacheTest, AFullDiskLeavesNothingAndSaysSo) {
   testing::SmallDisk disk(64);
   if (!disk.mounted()) GTEST_SKIP() << "mounting a small disk needs root";
   Source("a", 200'000);
-  const ShardCache cache(disk.path() / "cache", "store", 1'000'000);
+  const ShardCache cache(disk.path() / "cache", kKey, 1'000'000);
   EXPECT_FALSE(Take(cache, "a", 200'000));
   EXPECT_THAT(why_, HasSubstr("No space left"));
-  EXPECT_TRUE(fs::is_empty(disk.path() / "cache/store"));
+  EXPECT_TRUE(fs::is_empty(disk.path() / "cache" / kKey));
 }
 
 TEST_F(ShardCacheTest, AFolderThatCannotBeWrittenIsSaid) {
