@@ -22,10 +22,9 @@ std::vector<Utterance> UtterancesOf(const std::string& path, const std::string& 
     u.utt_id = name + ending;
     u.duration_s = info.duration_s();
     if (channels > 1) u.channel = channel;
-    const std::string speaker = SpeakerOf(path, "", name, options.speaker_from);
-    u.speaker = speaker + ending;
+    u.speaker = SpeakerOf(path, "", u.utt_id, options.speaker_from, ending);
     // Sorted by utterance, each speaker's stand together.
-    if (speaker != name) u.utt_id = u.speaker + "-" + u.utt_id;
+    if (u.speaker != u.utt_id) u.utt_id = u.speaker + "-" + u.utt_id;
     utterances.push_back(std::move(u));
   }
   return utterances;

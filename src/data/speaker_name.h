@@ -9,8 +9,8 @@
 namespace antiphon::data {
 
 /// `from`: as PrepareOptions::speaker_from has it; `column` is what a table says, perhaps nothing; `utterance` stands
-/// in.
+/// in. `ending` goes behind a folder's or file's name: "-A" of a channel, as the parties of a call share both names.
 std::string SpeakerOf(const std::filesystem::path& audio, const std::string& column, const std::string& utterance,
-                      const std::string& from);
+                      const std::string& from, const std::string& ending);
 
 }  // namespace antiphon::data

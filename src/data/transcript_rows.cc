@@ -43,8 +43,9 @@ class TranscriptJoiner {
     ReadChannel(row, audio, u);
     u.utt_id = CleanId(row.id.empty() ? files_.ShortName(audio) : row.id);
     if (row.id.empty() && row.has_times) u.utt_id += fmt::format("-{:07.0f}", 100.0 * u.start_s);
-    if (row.id.empty() && u.channel >= 0) u.utt_id += "-" + ChannelName(u.channel);
-    u.speaker = SpeakerOf(audio, row.speaker, u.utt_id, options_.speaker_from);
+    const std::string ending = u.channel >= 0 ? "-" + ChannelName(u.channel) : "";
+    if (row.id.empty()) u.utt_id += ending;
+    u.speaker = SpeakerOf(audio, row.speaker, u.utt_id, options_.speaker_from, ending);
     if (!u.utt_id.starts_with(u.speaker)) u.utt_id = u.speaker + "-" + u.utt_id;
     u.words = SplitWords(words);
     if (row.id.empty() && row.has_times) u.utt_id = IdBesidesOthers(u, audio);

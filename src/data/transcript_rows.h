@@ -29,8 +29,7 @@ struct PrepareOptions {
       "stay");
     v("speaker-from", speaker_from, OneOf{{"column", "folder", "prefix", "utterance"}},
       "speaker of a row: its column (else the utterance), the audio file's folder, the file name up to the first '-' "
-      "or '_', or "
-      "each utterance its own");
+      "or '_' (with the channel behind, where one is given: the parties of a call), or each utterance its own");
     v("channels", channels, OneOf{{"mean", "each"}},
       "of recordings with several: their mean, or each as utterances of its own, as for calls with a party on each");
   }

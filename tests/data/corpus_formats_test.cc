@@ -310,17 +310,6 @@ TEST(Stm, TakesOneOfAlternativesAndLeavesMarksOut) {
   EXPECT_THAT(problems[0].where, HasSubstr("talk.stm:10"));
 }
 
-TEST(Stm, NamesChannelsByLettersAndBySeveralNumbers) {
-  const TemporaryFolder folder;
-  PutFile(folder.path() / "x.stm",
-          "call A ann 0 1 YES\ncall A ann 1 2 YES\ntalk 1 ann 0 1 YES\ntwo 1 ann 0 1 YES\ntwo 2 bob 0 1 YES\n"
-          "right 2 bob 0 1 YES\n");
-  std::vector<DataProblem> problems;
-  std::vector<std::string> channels;
-  for (const TranscriptRow& row : ReadCorpus("stm", folder.path(), "", problems).rows) channels.push_back(row.channel);
-  EXPECT_EQ(channels, (std::vector<std::string>{"A", "A", "", "A", "B", "B"}));
-}
-
 TEST(Nemo, GivesRowsOfOneFileIdsThatDiffer) {
   const TemporaryFolder folder;
   PutSound(folder.path() / "call.wav", 4.0);

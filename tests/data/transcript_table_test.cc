@@ -274,6 +274,23 @@ TEST_F(ChannelTest, AreNamedByATable) {
   EXPECT_THAT(problems_[0].what, HasSubstr("has 2 channels: a column 'channel'"));
 }
 
+// As without a table.
+TEST_F(ChannelTest, BelongToSpeakersOfTheirOwnWhenNamesTellWhoSpeaks) {
+  PutFile(folder_ / "calls/eve/x-1.wav", "");
+  PutFile(folder_ / "t.csv",
+          "file,channel,text,start\nx-1.wav,A,one,0\nx-1.wav,B,two,0\nx-1.wav,A,three,1\ncall.wav,B,four,0\n");
+  const auto speakers = [&](const std::string& from) {
+    return PrepareDataDir(folder_ / "calls", folder_ / "t.csv", {.speaker_from = from}, problems_).speakers();
+  };
+  EXPECT_THAT(speakers("folder"), ElementsAre("call-0000000-B", "eve-A", "eve-B"));
+  EXPECT_THAT(speakers("prefix"), ElementsAre("call-B", "x-A", "x-B"));
+  PrepareOptions options{.speaker_from = "prefix"};
+  options.channels = "each";
+  std::filesystem::remove(folder_ / "calls/eve/x-1.wav");
+  EXPECT_THAT(DataDirOfRecordings(folder_ / "calls", options, problems_).speakers(),
+              ElementsAre("call-A", "call-B", "note"));
+}
+
 TEST_F(ChannelTest, OfNoSuchNumberAreRefused) {
   EXPECT_EQ(ParseChannel("b"), 1);
   EXPECT_EQ(ParseChannel("LEFT"), 0);

@@ -35,10 +35,14 @@ class Lhotse : public CorpusFormat {
   }
 
  private:
-  struct Recorded {
+  struct Source {
     std::string file;
+    std::vector<int> channels;  // of the recording, in the file's order; empty: it does not say
+  };
+  struct Recorded {
+    std::string id;
+    std::vector<Source> sources;  // one or more; of meetings perhaps one per microphone
     double seconds = -1.0;
-    size_t channels = 1;
   };
 
   static bool HasCutsAlone(const fs::path& place) {
@@ -81,10 +85,33 @@ class Lhotse : public CorpusFormat {
   }
 
   static Recorded RecordedOf(const nlohmann::json& object) {
-    const nlohmann::json& source = object.at("sources").at(0);
-    if (TextAt(source, {"type"}) != "file") Throw<InputError>("its source is no file");
-    return {source.at("source"), object.value("duration", -1.0),
-            source.contains("channels") ? source.at("channels").size() : 1};
+    Recorded recording{object.at("id"), {}, object.value("duration", -1.0)};
+    for (const nlohmann::json& source : object.at("sources")) {
+      if (TextAt(source, {"type"}) != "file") Throw<InputError>("its source is no file");
+      recording.sources.push_back({source.at("source"), source.value("channels", std::vector<int>())});
+    }
+    if (recording.sources.empty()) Throw<InputError>("it has no source");
+    return recording;
+  }
+
+  // That which holds all of the channels.
+  static const Source& SourceOf(const nlohmann::json& supervision, const std::vector<int>& channels,
+                                const Recorded& recording) {
+    const std::vector<Source>& sources = recording.sources;
+    if (sources.size() == 1 && (channels.empty() || sources[0].channels.empty())) return sources[0];
+    const auto holds_all = [&](const Source& source) {
+      return std::ranges::all_of(channels, [&](int c) { return std::ranges::count(source.channels, c) > 0; });
+    };
+    const auto found = channels.empty() ? sources.end() : std::ranges::find_if(sources, holds_all);
+    if (found != sources.end()) return *found;
+    std::string held;
+    for (const Source& source : sources) {
+      held += fmt::format("{}'{}' [{}]", held.empty() ? "" : ", ", source.file, fmt::join(source.channels, ", "));
+    }
+    Throw<InputError>(
+        "supervision '{}' is of channel [{}] of recording '{}', but no source of it holds that: {}; name channels of "
+        "one source",
+        TextAt(supervision, {"id"}), fmt::join(channels, ", "), recording.id, held);
   }
 
   // `offset_s`: in the recording, of what the supervision's start counts from.
@@ -93,23 +120,28 @@ class Lhotse : public CorpusFormat {
     TranscriptRow row;
     row.where = where;
     row.id = object.at("id");
-    row.file = recording.file;
+    const std::vector<int> channels = ChannelsIn(object);
+    const Source& source = SourceOf(object, channels, recording);
+    row.file = source.file;
     row.text = TextAt(object, {"text"});
     row.speaker = TextAt(object, {"speaker"});
     row.gender = TextAt(object, {"gender"});
     const double start_s = offset_s + object.value("start", 0.0);
     const double seconds = object.at("duration");
     row.start_s = std::max(0.0, start_s);
-    row.is_part = row.start_s > 0.0 || seconds < recording.seconds - 0.01 || recording.channels > 1;
+    row.is_part = row.start_s > 0.0 || seconds < recording.seconds - 0.01 || source.channels.size() > 1;
     if (row.is_part) row.end_s = std::max(0.0, start_s + seconds);
-    if (recording.channels > 1 && object.contains("channel")) row.channel = ChannelIn(object.at("channel"));
+    // Of several, the mean of all that the source has.
+    if (source.channels.size() > 1 && channels.size() == 1) {
+      row.channel = std::to_string(std::ranges::find(source.channels, channels[0]) - source.channels.begin());
+    }
     return row;
   }
 
-  // "" for several, whose mean is taken.
-  static std::string ChannelIn(const nlohmann::json& channel) {
-    if (channel.is_array() && channel.size() > 1) return "";
-    return std::to_string((channel.is_array() ? channel.at(0) : channel).get<int>());
+  static std::vector<int> ChannelsIn(const nlohmann::json& supervision) {
+    if (!supervision.contains("channel")) return {};
+    const nlohmann::json& channel = supervision.at("channel");
+    return channel.is_array() ? channel.get<std::vector<int>>() : std::vector<int>{channel.get<int>()};
   }
 };
 

@@ -1,19 +1,21 @@
 // TED-LIUM's and NIST's STM: FILE CHANNEL SPEAKER START END <LABELS> TEXT, a line per segment.
 //
 // FOLDER with PART/stm and PART/sph (TED-LIUM), or .stm files beside their audio, or one .stm file. Channels are named
-// by letters, and by numbers unless all segments of a file have "1", which means all of it. Of { a / b / @ } the first
-// is taken; out of the text go {noises}, <marks>, the numbers of pronunciations as in "a(2)", hesitations as (%hes) and
-// the parentheses of words that may be left out; " 's" joins its word. Source: NIST SCTK, "infmts", stm; TED-LIUM,
-// README.
+// by letters, and by numbers unless all segments of a file have "1", which means all of it; numbers count from 1 unless
+// one of the file's is 0. Of { a / b / @ } the first is taken; out of the text go {noises}, <marks>, the numbers of
+// pronunciations as in "a(2)", hesitations as (%hes) and the parentheses of words that may be left out; " 's" joins its
+// word. Source: NIST SCTK, "infmts", stm; TED-LIUM, README.
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
 #include <span>
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "data/channels.h"
 #include "data/corpus/corpus_files.h"
 #include "data/corpus/corpus_format.h"
 #include "data/text_table.h"
@@ -129,14 +131,23 @@ class Stm : public CorpusFormat {
     }
   }
 
+  // 0 if it is none.
+  static int NumberIn(const std::string& channel) {
+    int number = 0;
+    const char* const end = channel.data() + channel.size();
+    const auto [last, error] = std::from_chars(channel.data(), end, number);
+    return error == std::errc() && last == end ? number : 0;
+  }
+
   static void NameChannels(Corpus& corpus) {
     std::map<std::string, std::set<std::string>> channels;
     for (const TranscriptRow& row : corpus.rows) channels[row.file].insert(row.channel);
     for (TranscriptRow& row : corpus.rows) {
-      if (channels[row.file] == std::set<std::string>{"1"}) {
+      const std::set<std::string>& of_file = channels[row.file];
+      if (of_file == std::set<std::string>{"1"}) {
         row.channel.clear();
-      } else if (row.channel == "1" || row.channel == "2") {  // counted from 1 there
-        row.channel = row.channel == "1" ? "A" : "B";
+      } else if (const int number = NumberIn(row.channel); number > 0 && !of_file.contains("0")) {
+        row.channel = ChannelName(number - 1);
       }
     }
   }
