@@ -44,6 +44,10 @@ void Features(const FeaturesCommandOptions& options, CommandContext& context) {
   if (bar) bar->Finish();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (const auto& [utt_id, why] : result.failed) log::Warn("left out {}: {}", utt_id, why);
+  feat::FrontEndOptions front_end = options.extraction.front_end;
+  front_end.sample_rate_hz = result.sample_rate_hz;
+  const std::string drift = options.extraction.like.empty() ? feat::DriftRemark(front_end) : "";
+  if (!drift.empty()) log::Warn("{}", drift);
   if (result.resampled > 0) log::Info("{} utterances were resampled to {} Hz", result.resampled, result.sample_rate_hz);
   context.Print("{} utterances, {:.2f} h, {} frames of {} dimensions at {} Hz in {:.1f} s ({:.0f} × real time){}",
                 result.utterances, result.audio_s / 3600, result.frames, result.dim, result.sample_rate_hz, seconds,
@@ -85,7 +89,9 @@ REGISTER_COMPONENT(CommandRegistry, "features", [] {
       .summary = "compute features of a data directory: filter bank, MFCC, PLP, pitch, with augmentation",
       .description =
           "Writes feats.scp, cmvn.scp per speaker, the lists of utterances and speakers, utt2noise if noise is "
-          "added, and front_end.toml. --sample-rate auto takes the rate of most of the speech, 16000 Hz at most.",
+          "added, and front_end.toml. --sample-rate auto takes the rate of most of the speech, in whole kHz and 16000 "
+          "Hz "
+          "at most.",
       .example = "antiphon features data/train feats/train --kind mfcc --sample-rate auto\n"
                  "antiphon features data/test feats/test --like feats/train",
       .positionals = {"data", "out"},

@@ -115,7 +115,7 @@ Computed ComputeInParts(const Item& item, const AudioSource& audio, const feat::
   throw InputError(text);
 }
 
-// text, utt2spk, spk2utt of the items that were written.
+// text (if there is any), utt2spk, spk2utt of the items that were written; none stays of an earlier extraction.
 void WriteLists(const std::vector<const Item*>& items, const std::filesystem::path& out) {
   std::string text, utt2spk, spk2utt;
   std::map<std::string, std::string> utterances_of;
@@ -126,7 +126,11 @@ void WriteLists(const std::vector<const Item*>& items, const std::filesystem::pa
     utterances_of[item->speaker] += " " + item->utt_id;
   }
   for (const auto& [speaker, utterances] : utterances_of) spk2utt += speaker + utterances + "\n";
-  if (!text.empty()) WriteFileAtomically(out / "text", text);
+  if (!text.empty()) {
+    WriteFileAtomically(out / "text", text);
+  } else {
+    std::filesystem::remove(out / "text");
+  }
   WriteFileAtomically(out / "utt2spk", utt2spk);
   WriteFileAtomically(out / "spk2utt", spk2utt);
 }

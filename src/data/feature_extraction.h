@@ -45,7 +45,7 @@ struct FeatureExtractionOptions {
   feat::AugmentOptions augment;
   // For callers, not a person's options.
   bool silent_recordings = true;  // false: recordings in which nothing is heard cannot be computed
-  bool usual_rate = false;        // the front end's rate becomes that of most of the speech, 16000 Hz at most
+  bool usual_rate = false;        // the front end's rate becomes the usual one of RateOfData
   bool for_model = false;         // the front end is that of a trained model
   bool long_in_parts = false;     // recordings of more than kLongRecordingS are stored as FeatureParts
 

@@ -101,9 +101,12 @@ ComputedFrames FramesOf(const SpeechItem& item, const AudioSource& audio, const 
   zeros.Accept(wave.samples);
   result.zeros = Flat(zeros.Runs());
   wave = feat::Resample(std::move(wave), front_end.options().sample_rate_hz);
+  const double before_s = wave.duration_s();
   if (item.copy->augmenter) wave = item.copy->augmenter->Apply(wave, item.utt_id);
   if (options.vary) wave = options.vary(std::move(wave));
   result.audio_s = wave.duration_s();
+  // Found before, as resampling leaves a constant offset not quite constant; another speed moves them.
+  for (double& time_s : result.zeros) time_s *= before_s > 0 ? result.audio_s / before_s : 1.0;
   result.frames = front_end.Compute(wave.samples, feat::UtteranceSeed(item.utt_id));
   if (result.frames.rows() == 0) {
     result.error = fmt::format("{:.4f} s of audio give no frame; at least {} ms are needed", wave.duration_s(),

@@ -34,12 +34,13 @@ std::map<int, double> SecondsByRate(const DataDir& dir, const AudioSource& audio
 }  // namespace
 
 int RateOfData(const DataDir& dir, const AudioSource& audio, bool usual, int num_threads) {
-  constexpr int kHighestUsualHz = 16000;
+  constexpr int kHighestUsualHz = 16000, kWholeHz = 1000;
   const std::map<int, double> seconds = SecondsByRate(dir, audio, num_threads);
   if (!usual) return seconds.begin()->first;
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const int rate = std::min(kHighestUsualHz, std::max_element(seconds.begin(), seconds.end(), less)->first);
-  log::Info("features are computed at {} Hz, the rate of most of the speech", rate);
+  const int most = std::max_element(seconds.begin(), seconds.end(), less)->first;
+  const int rate = std::min(kHighestUsualHz, most / kWholeHz * kWholeHz);
+  log::Info("features are computed at {} Hz; most of the speech has {} Hz", rate, most);
   return rate;
 }
 

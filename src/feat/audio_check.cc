@@ -9,6 +9,8 @@ namespace antiphon::feat {
 namespace {
 
 constexpr float kEndOfScale = 32767.0F;
+// The largest sample of µ-law; A-law's is 32256, and 8 bits reach from −32768 to 32512.
+constexpr float kEndOfCodecs = 32124.0F;
 constexpr double kTolerableClipping = 1e-3;
 constexpr double kQuietDb = -50;
 
@@ -19,11 +21,13 @@ void AudioCheck::Accept(std::span<const float> samples) {
   for (const float x : samples) {
     const float magnitude = std::abs(x);
     peak_ = std::max(peak_, magnitude);
-    if (magnitude < kEndOfScale) {
+    const bool goes_on = x == last_ || (magnitude >= kEndOfScale && std::abs(last_) >= kEndOfScale);
+    last_ = x;
+    if (magnitude < kEndOfCodecs) {
       run_ = 0;
       continue;
     }
-    ++run_;
+    run_ = goes_on ? run_ + 1 : 1;
     if (run_ >= 2) clipped_ += run_ == 2 ? 2 : 1;
   }
 }

@@ -22,7 +22,8 @@ class AudioCheck {
   std::vector<std::string> Remarks() const;
   /// Nothing louder than 50 dB below full scale.
   bool silent() const;
-  /// Share of samples that stand at the end of the scale, two or more in a row.
+  /// Share of samples that stand at the end of the scale, two or more in a row; where telephones' codecs and 8 bits end
+  /// a little earlier, in a row of the same value.
   double clipped_share() const;
 
  private:
@@ -31,6 +32,7 @@ class AudioCheck {
   int64_t samples_ = 0;
   int64_t clipped_ = 0;
   int run_ = 0;  // samples at the end of the scale up to now
+  float last_ = 0;
   float peak_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "feat/front_end.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,6 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "feat/mel.h"
 #include "feat/online_mean.h"
 #include "feat/pitch.h"
 #include "feat/spectral.h"
@@ -43,6 +46,18 @@ FrontEndOptions FrontEndOptions::Standard(std::string_view kind, int sample_rate
   options.ceps = 13;
   options.use_energy = kind != "fbank";
   return options;
+}
+
+std::string DriftRemark(const FrontEndOptions& options) {
+  const FrameGeometry geometry(options);
+  const double per_second = options.sample_rate_hz * options.frame_shift_ms / 1000.0 / geometry.shift - 1.0;
+  if (std::abs(per_second) < 1e-6) return "";
+  return fmt::format(
+      "a frame every {} ms is one every {} samples at {} Hz, which is a little less: times that are computed from "
+      "frames will be late by {:.1f} ms in each second; take a rate or a frame-shift-ms that gives whole samples "
+      "(--sample-rate {}, or auto)",
+      options.frame_shift_ms, geometry.shift, options.sample_rate_hz, 1000 * per_second,
+      std::max(1, options.sample_rate_hz / 1000) * 1000);
 }
 
 uint64_t UtteranceSeed(std::string_view utt_id) { return Checksum(utt_id); }

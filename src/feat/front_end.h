@@ -96,6 +96,9 @@ struct FrontEndOptions {
   static FrontEndOptions Standard(std::string_view kind, int sample_rate_hz = 16000);
 };
 
+/// A sentence if frame-shift-ms is no whole number of samples, so that times go wrong, else "".
+std::string DriftRemark(const FrontEndOptions& options);
+
 /// The number that distinguishes an utterance's dither and augmentation from another's.
 uint64_t UtteranceSeed(std::string_view utt_id);
 

@@ -1,10 +1,12 @@
 #include "feat/sound_file.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <shared_mutex>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -16,6 +18,51 @@ constexpr int kLowestRateHz = 1000;
 constexpr int kHighestRateHz = 10'000'000;
 
 constexpr float kSampleScale = 32768.0f;
+
+// Bytes of samples. Recorders that stream write the largest length, perhaps rounded down to their block, and mean "to
+// the end".
+constexpr int64_t kToTheEnd = 0x7fff0000;
+// Samples; libsndfile gives more where it does not know.
+constexpr int64_t kMostSamples = int64_t{1} << 50;
+constexpr int64_t kCountedAtOnce = 1 << 14;
+
+std::string_view Part(std::string_view wav, size_t begin, size_t count) {
+  return wav.substr(std::min(begin, wav.size()), count);
+}
+
+uint32_t LittleEndian(std::string_view wav, size_t begin) {
+  uint32_t value = 0;
+  const std::string_view bytes = Part(wav, begin, 4);
+  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+// Others write a length of 0 first and, when they cannot go back, leave it so: there are samples behind the end that
+// the header tells of.
+bool HasSamplesBehindNone(std::string_view wav) {
+  if (Part(wav, 0, 4) != "RIFF") return false;
+  size_t begin = 12;
+  while (begin + 8 < wav.size() && Part(wav, begin, 4) != "data") {
+    const size_t length = LittleEndian(wav, begin + 4);
+    begin += 8 + length + length % 2;
+  }
+  const size_t samples = begin + 8;
+  if (samples >= wav.size() || LittleEndian(wav, begin + 4) != 0) return false;
+  const uint32_t riff = LittleEndian(wav, 4);
+  return riff == 0 || riff == samples - 8 || riff >= kToTheEnd;
+}
+
+// Whether an archive goes on with another recording.
+bool HoldsAnother(std::string_view wavs) {
+  for (size_t at = 1; (at = wavs.find("RIFF", at)) != std::string_view::npos; ++at) {
+    if (Part(wavs, at + 8, 4) == "WAVE") return true;
+  }
+  return false;
+}
+
+std::string_view TextOf(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 }  // namespace
 
@@ -33,17 +80,59 @@ SoundFile::SoundFile(const std::filesystem::path& path) : name_(path.string()) {
   Open([&] { return sf_open(path.c_str(), SFM_READ, &info_); }, is_regular);
   const bool empty = is_regular && std::filesystem::file_size(path, code) == 0;
   may_be_foreign_ = is_regular && !empty;
+  once_ = !is_regular;
   Check(empty);
+  if (is_regular && ClaimsNothing()) {
+    mapped_.emplace(path);
+    if (HasSamplesBehindNone(TextOf(mapped_->bytes()))) {
+      bytes_ = {.bytes = mapped_->bytes(), .position = 0, .to_the_end = true};
+      OpenBytes();
+    }
+  }
+  FindLength();
 }
 
 SoundFile::SoundFile(std::span<const std::byte> bytes, std::string name) : name_(std::move(name)), bytes_{bytes} {
+  OpenBytes();
+  Check(bytes.empty());
+  if (ClaimsNothing() && HasSamplesBehindNone(TextOf(bytes)) && !HoldsAnother(TextOf(bytes))) {
+    bytes_.to_the_end = true;
+    OpenBytes();
+  }
+  FindLength();
+}
+
+void SoundFile::OpenBytes() {
   SF_VIRTUAL_IO reading = ReadingBytes();
   const auto open = [&] {
     bytes_.position = 0;
     return sf_open_virtual(&reading, SFM_READ, &info_, &bytes_);
   };
+  file_ = nullptr;
+  info_ = {};
   Open(open, /*twice=*/true);
-  Check(bytes.empty());
+}
+
+bool SoundFile::ClaimsNothing() const { return is_known() && info_.frames == 0 && LengthOfData().claimed == 0; }
+
+// What only the end will say stays unknown.
+void SoundFile::FindLength() {
+  const bool to_the_end = once_ && LengthOfData().claimed >= kToTheEnd;
+  if (is_known() && !to_the_end && info_.frames <= kMostSamples) num_samples_ = info_.frames;
+}
+
+int64_t SoundFile::CountSamples() const {
+  if (num_samples_) return *num_samples_;
+  if (once_) {
+    Throw<InputError>(
+        "how long '{}' is only its end says, and it can be read but once, as a pipe; write it to a file first", name_);
+  }
+  const auto again = bytes_.bytes.empty() ? std::make_unique<SoundFile>(std::filesystem::path(name_))
+                                          : std::make_unique<SoundFile>(bytes_.bytes, name_);
+  std::vector<float> block(static_cast<size_t>(kCountedAtOnce * info_.channels));
+  while (again->Read(kCountedAtOnce, block.data()) > 0) {
+  }
+  return again->read_;
 }
 
 std::string SoundFile::Format() const {
@@ -72,6 +161,11 @@ SF_VIRTUAL_IO SoundFile::ReadingBytes() {
                 count = std::min(count, size(file) - file.position);
                 if (count <= 0) return sf_count_t{0};
                 std::memcpy(to, file.bytes.data() + file.position, static_cast<size_t>(count));
+                // libsndfile reads to the end where RIFF's length, of bytes 4 to 7, is 8 and that of the samples 0.
+                for (sf_count_t at = 4; file.to_the_end && at < 8; ++at) {
+                  const sf_count_t i = at - file.position;
+                  if (i >= 0 && i < count) static_cast<char*>(to)[i] = at == 4 ? 8 : 0;
+                }
                 file.position += count;
                 return count;
               },
@@ -110,42 +204,50 @@ std::string SoundFile::WhyNot() const {
       why_not_);
 }
 
-// Headers of WAV files say how long the data is; libsndfile takes less without a word.
-void SoundFile::RefuseCutShort() const {
+SoundFile::DataLength SoundFile::LengthOfData() const {
+  const int type = info_.format & SF_FORMAT_TYPEMASK;
+  if (!is_known() || (type != SF_FORMAT_WAV && type != SF_FORMAT_WAVEX && type != SF_FORMAT_RF64)) return {};
   std::string log(8192, '\0');
   const int length = sf_command(file_.get(), SFC_GET_LOG_INFO, log.data(), static_cast<int>(log.size()));
   log.resize(static_cast<size_t>(std::clamp<int>(length, 0, static_cast<int>(log.size()))));
-  const int type = info_.format & SF_FORMAT_TYPEMASK;
-  if (type != SF_FORMAT_WAV && type != SF_FORMAT_WAVEX && type != SF_FORMAT_RF64) return;
   const size_t data = log.find("data : ");
-  if (data == std::string::npos) return;
+  if (data == std::string::npos) return {};
+  DataLength bytes{.claimed = std::strtoll(log.c_str() + data + 7, nullptr, 10), .found = -1};
   const size_t should = log.find("(should be ", data);
-  if (should == std::string::npos || should > log.find('\n', data)) return;
-  const int64_t claimed = std::strtoll(log.c_str() + data + 7, nullptr, 10);
-  const int64_t found = std::strtoll(log.c_str() + should + 11, nullptr, 10);
-  // Recorders that stream write the largest length, or none, and mean "to the end".
-  if (claimed <= found || claimed >= 0x7fffff00) return;
+  if (should < log.find('\n', data)) bytes.found = std::strtoll(log.c_str() + should + 11, nullptr, 10);
+  return bytes;
+}
+
+// Headers of WAV files say how long the data is; libsndfile takes less without a word.
+void SoundFile::RefuseCutShort() const {
+  const DataLength bytes = LengthOfData();
+  if (bytes.found < 0 || bytes.claimed <= bytes.found || bytes.claimed >= kToTheEnd) return;
   Throw<InputError>("'{}' is cut short: its header promises {} bytes of samples, {} are there; fetch the file again",
-                    name_, claimed, found);
+                    name_, bytes.claimed, bytes.found);
 }
 
 void SoundFile::GoTo(int64_t begin) {
-  if (sf_seek(file_.get(), begin, SEEK_SET) == begin) return;
-  Throw<InputError>("cannot go to {:.3f} s of '{}': {}", static_cast<double>(begin) / info_.samplerate, name_,
-                    sf_strerror(file_.get()));
+  if (sf_seek(file_.get(), begin, SEEK_SET) != begin) {
+    Throw<InputError>("cannot go to {:.3f} s of '{}': {}", static_cast<double>(begin) / info_.samplerate, name_,
+                      sf_strerror(file_.get()));
+  }
+  read_ = begin;
 }
 
 // Exact for 16-bit files.
 int64_t SoundFile::Read(int64_t count, float* out) {
   const int channels = info_.channels;
+  int64_t got = 0;
   if ((info_.format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_16) {
     shorts_.resize(static_cast<size_t>(count * channels));
-    const int64_t got = sf_readf_short(file_.get(), shorts_.data(), count);
+    got = sf_readf_short(file_.get(), shorts_.data(), count);
     for (int64_t i = 0; i < got * channels; ++i) out[i] = shorts_[static_cast<size_t>(i)];
-    return got;
+  } else {
+    got = sf_readf_float(file_.get(), out, count);
+    for (int64_t i = 0; i < got * channels; ++i) out[i] *= kSampleScale;
   }
-  const int64_t got = sf_readf_float(file_.get(), out, count);
-  for (int64_t i = 0; i < got * channels; ++i) out[i] *= kSampleScale;
+  read_ += got;
+  if (got == 0 && count > 0 && !num_samples_) num_samples_ = read_;
   return got;
 }
 

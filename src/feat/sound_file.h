@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "feat/sound_source.h"
 
 namespace antiphon::feat {
@@ -35,8 +36,9 @@ class SoundFile : public SoundSource {
   int sample_rate_hz() const override { return info_.samplerate; }
   int num_channels() const override { return info_.channels; }
   std::string Format() const override;
-  std::optional<int64_t> num_samples() const override { return info_.frames; }
-  int64_t CountSamples() const override { return info_.frames; }
+  std::optional<int64_t> num_samples() const override { return num_samples_; }
+  /// InputError if only the end of a pipe will say.
+  int64_t CountSamples() const override;
   void RefuseCutShort() const override;
   void GoTo(int64_t begin) override;
   int64_t Read(int64_t count, float* out) override;
@@ -45,6 +47,12 @@ class SoundFile : public SoundSource {
   struct Bytes {
     std::span<const std::byte> bytes;
     sf_count_t position = 0;
+    bool to_the_end = false;  // read so that libsndfile takes the samples to reach to the end
+  };
+  // Of the samples, in bytes.
+  struct DataLength {
+    int64_t claimed = -1;  // by a WAV's header
+    int64_t found = -1;    // where that is less than claimed
   };
   struct Close {
     void operator()(SNDFILE* file) const { sf_close(file); }
@@ -53,10 +61,18 @@ class SoundFile : public SoundSource {
   static SF_VIRTUAL_IO ReadingBytes();
   // `twice`: whether it is there a second time, as a pipe is not.
   void Open(const std::function<SNDFILE*()>& open, bool twice);
+  void OpenBytes();
+  bool ClaimsNothing() const;
   void Check(bool empty) const;
+  DataLength LengthOfData() const;
+  void FindLength();
 
   std::string name_;
+  std::optional<MappedFile> mapped_;  // of `bytes_` if they are those of a file
   Bytes bytes_;
+  bool once_ = false;  // a pipe
+  int64_t read_ = 0;   // samples up to now
+  std::optional<int64_t> num_samples_;
   SF_INFO info_{};
   std::unique_ptr<SNDFILE, Close> file_;
   std::string why_not_ = "its format is not known.";

@@ -233,6 +233,16 @@ TEST(AudioCheck, TellsQuietLoudAndNarrowAudioFromGood) {
   clipped.Accept(std::vector<float>{1, 32767});
   clipped.Accept(std::vector<float>{32767, 32767, 2});
   EXPECT_NEAR(clipped.clipped_share(), 0.6, 1e-9);
+  // Clipped to the largest sample of µ-law, A-law, 8 bits; loud samples that differ are none.
+  for (const float end : {32124.0F, -32124.0F, 32256.0F, 32512.0F}) {
+    feat::AudioCheck telephone;
+    telephone.Accept(std::vector<float>{1, end});
+    telephone.Accept(std::vector<float>{end, end, 2});
+    EXPECT_NEAR(telephone.clipped_share(), 0.6, 1e-9) << end;
+  }
+  feat::AudioCheck loud;
+  loud.Accept(std::vector<float>{32000, 32000, 32200, 32300, 32700, 32767, 32700, -32124, 32124});
+  EXPECT_EQ(loud.clipped_share(), 0);
   EXPECT_EQ(feat::NarrowBandRemark(16000, 16000), "");
   EXPECT_NE(feat::NarrowBandRemark(8000, 16000).find("4000 Hz"), std::string::npos);
 }

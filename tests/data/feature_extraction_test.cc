@@ -163,6 +163,16 @@ TEST(FeatureExtraction, ListsEveryUtteranceThatFailsAndWritesNothing) {
   EXPECT_NE(ReadFile(folder / "out/failed.txt").find("ann-1 "), std::string::npos);
 }
 
+TEST(FeatureExtraction, LeavesNoTranscriptsOfAnEarlierExtraction) {
+  const TemporaryFolder folder;
+  MakeData(folder.path());
+  ExtractFeatures(DataDir::Load(folder.path()), Options(), folder / "out", 2);
+  ASSERT_TRUE(fs::exists(folder / "out/text"));
+  fs::remove(folder / "text");
+  ExtractFeatures(DataDir::Load(folder.path()), Options(), folder / "out", 2);
+  EXPECT_FALSE(fs::exists(folder / "out/text"));
+}
+
 TEST(FeatureExtraction, ResamplesOrTakesTheNativeRate) {
   const TemporaryFolder folder;
   MakeData(folder.path(), 11025);
@@ -175,9 +185,33 @@ TEST(FeatureExtraction, ResamplesOrTakesTheNativeRate) {
   const auto native = ExtractFeatures(dir, options, folder / "b", 1);
   EXPECT_EQ(native.sample_rate_hz, 11025);
   EXPECT_EQ(native.resampled, 0);
+  options.native_rate = false;
+  options.usual_rate = true;
+  EXPECT_EQ(ExtractFeatures(dir, options, folder / "usual", 1).sample_rate_hz, 11000);
   options.like = (folder / "a").string();
   EXPECT_EQ(ExtractFeatures(dir, options, folder / "c", 1).sample_rate_hz, 8000);
   EXPECT_EQ(ReadFile(folder / "a/feats.ark"), ReadFile(folder / "c/feats.ark"));
+}
+
+TEST(FeatureExtraction, CopiesAtOtherSpeedsHaveZerosAtTimesOfTheirOwn) {
+  const TemporaryFolder folder;
+  Rng rng(6);
+  feat::Waveform wave{std::vector<float>(16000), 8000};
+  for (size_t i = 8000; i < 16000; ++i) wave.samples[i] = static_cast<float>(500 * rng.Normal());
+  feat::WriteWav(folder / "a.wav", wave);
+  WriteFileAtomically(folder / "wav.scp", "a a.wav\n");
+  WriteFileAtomically(folder / "utt2spk", "a s\n");
+  FeatureExtractionOptions options = Options();
+  options.speeds = {0.5};
+  ExtractFeatures(DataDir::Load(folder.path()), options, folder / "out", 1);
+  FeatureSourceOptions tables;
+  tables.features = (folder / "out/feats.scp").string();
+  tables.zeros = (folder / "out/utt2zeros").string();
+  const FeatureSource source(tables);
+  EXPECT_TRUE(source.Zeros("a").Cover(0.1, 0.9, 0));
+  EXPECT_FALSE(source.Zeros("a").Cover(0.1, 1.1, 0));
+  EXPECT_TRUE(source.Zeros("sp0.5-a").Cover(0.1, 1.9, 0));
+  EXPECT_FALSE(source.Zeros("sp0.5-a").Cover(0.1, 2.1, 0));
 }
 
 // A recording of more than two minutes, half of it zeros, beside a short one.

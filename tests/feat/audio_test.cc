@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <sndfile.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <thread>
@@ -172,13 +174,87 @@ TEST(Audio, RefusesWhatIsCutShort) {
   }
 }
 
+// A WAV file of 1000 samples, whose header claims other lengths in bytes: of all of it, and of its samples.
+std::string WavThatClaims(const TemporaryFolder& folder, uint32_t riff, uint32_t data) {
+  WriteWav(folder / "whole.wav", {std::vector<float>(1000, 5.0f), 16000});
+  std::string bytes = ReadFile(folder / "whole.wav");
+  std::memcpy(bytes.data() + 4, &riff, 4);
+  std::memcpy(bytes.data() + 40, &data, 4);
+  return bytes;
+}
+
+// Reads a file through a pipe.
+Waveform ReadPiped(const TemporaryFolder& folder, const std::string& bytes) {
+  const std::filesystem::path pipe = folder / "pipe";
+  EXPECT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe, std::ios::binary) << bytes; });
+  Waveform wave;
+  try {
+    wave = ReadAudio(pipe);
+  } catch (const InputError& e) {
+    ADD_FAILURE() << e.what();
+  }
+  writer.join();
+  std::filesystem::remove(pipe);
+  return wave;
+}
+
+// As SoX writes it where it cannot go back, arecord, ffmpeg, and others.
 TEST(Audio, AcceptsWavOfUnknownLength) {
   const TemporaryFolder folder;
-  WriteWav(folder / "a.wav", {std::vector<float>(1000, 5.0f), 16000});
-  std::string bytes = ReadFile(folder / "a.wav");
-  for (size_t i = 40; i < 44; ++i) bytes[i] = '\xff';
-  WriteFileAtomically(folder / "a.wav", bytes);
-  EXPECT_EQ(ReadAudio(folder / "a.wav").samples.size(), 1000u);
+  const std::pair<uint32_t, uint32_t> claims[] = {{0x7ffff024, 0x7ffff000},
+                                                  {0x7fffffff, 0x7fffffff},
+                                                  {0x80000024, 0x80000000},
+                                                  {0xffffffff, 0xffffffff},
+                                                  {8, 0},
+                                                  {36, 0},
+                                                  {0, 0},
+                                                  {0xffffffff, 0}};
+  for (const auto& [riff, data] : claims) {
+    const std::string bytes = WavThatClaims(folder, riff, data);
+    WriteFileAtomically(folder / "a.wav", bytes);
+    EXPECT_EQ(ReadAudio(folder / "a.wav").samples, std::vector<float>(1000, 5.0f)) << riff << " " << data;
+    EXPECT_EQ(ProbeAudio(folder / "a.wav").num_samples, 1000) << riff << " " << data;
+    const Waveform back = ReadAudio(std::as_bytes(std::span(bytes)), "memory", {.start_s = 0.01});
+    EXPECT_EQ(back.samples, std::vector<float>(840, 5.0f)) << riff << " " << data;
+  }
+}
+
+TEST(Audio, AcceptsWavOfUnknownLengthThroughAPipe) {
+  const TemporaryFolder folder;
+  for (const uint32_t data : {2000U, 0x7ffff000U, 0x7fffffffU, 0xffffffffU}) {
+    const Waveform wave = ReadPiped(folder, WavThatClaims(folder, data < 0xfffff000U ? data + 36 : data, data));
+    EXPECT_EQ(wave.samples, std::vector<float>(1000, 5.0f)) << data;
+  }
+}
+
+// Flac's encoder and ffmpeg write no length where they cannot go back.
+TEST(Audio, AcceptsFlacOfUnknownLength) {
+  const TemporaryFolder folder;
+  WriteSound(folder / "x.flac", WhiteNoise(40000, 0.1, 3), 1, 16000, SF_FORMAT_FLAC | SF_FORMAT_PCM_16);
+  const Waveform whole = ReadAudio(folder / "x.flac");
+  std::string bytes = ReadFile(folder / "x.flac");
+  // Of the 36 bits of the number of samples, four are the low ones of byte 21.
+  bytes[21] = static_cast<char>(bytes[21] & 0xf0);
+  for (size_t i = 22; i < 26; ++i) bytes[i] = 0;
+  WriteFileAtomically(folder / "x.flac", bytes);
+  EXPECT_EQ(ReadAudio(folder / "x.flac").samples, whole.samples);
+  EXPECT_EQ(ReadAudio(folder / "x.flac", {.start_s = 1.0, .end_s = 1.5}).samples.size(), 8000u);
+  EXPECT_EQ(ProbeAudio(folder / "x.flac").num_samples, 40000);
+  EXPECT_EQ(ProbeAudio(std::as_bytes(std::span(bytes)), "memory").num_samples, 40000);
+}
+
+// What follows an empty recording of an archive is the next one, and what follows one of a file may be no samples.
+TEST(Audio, AnEmptyRecordingStaysEmpty) {
+  const TemporaryFolder folder;
+  const std::string empty = WavThatClaims(folder, 36, 0).substr(0, 44);
+  const std::string archive = empty + "second " + WavThatClaims(folder, 2036, 2000);
+  std::string listed = empty + "LIST" + std::string("\4\0\0\0", 4) + "INFO";
+  listed[4] = 48;
+  for (const std::string& bytes : {empty, archive, listed}) {
+    const auto read = [&] { ReadAudio(std::as_bytes(std::span(bytes)), "memory"); };
+    EXPECT_NE(ErrorOf(read).find("no samples"), std::string::npos) << bytes.size();
+  }
 }
 
 TEST(Audio, RefusesSamplesThatAreNotFinite) {

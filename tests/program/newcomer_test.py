@@ -88,6 +88,9 @@ class Preparation(unittest.TestCase):
         upsampled = must("features", self.root / "data", self.root / "fixed")
         self.assertIn("nothing is heard above 4000 Hz", upsampled.stderr)
         self.assertNotIn("model", upsampled.stderr)
+        self.assertNotIn("late", result.stderr + upsampled.stderr)
+        odd = must("features", self.root / "data", self.root / "odd", "--sample-rate", 11025)
+        self.assertRegex(odd.stderr, "110 samples at 11025 Hz.* late by 2.3 ms in each second.*--sample-rate 11000")
 
 
 class Audio(small_system.SystemTest):
