@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -84,8 +85,27 @@ HeardFile Hear(const VadCommandOptions& options, const pipeline::VoiceActivity& 
   return heard;
 }
 
-std::string Line(const std::string& format, const std::string& file, size_t number, const pipeline::SpeechTurn& turn) {
-  const std::string name = data::CleanId(std::filesystem::path(file).stem().string());
+// Without ending; with the folders where several files have that name, as prepare does.
+std::vector<std::string> NamesOf(const std::vector<std::string>& files) {
+  const auto stem = [](const std::string& file) { return data::CleanId(std::filesystem::path(file).stem().string()); };
+  std::map<std::string, int> times;
+  for (const std::string& file : files) ++times[stem(file)];
+  std::vector<std::string> names;
+  std::map<std::string, std::string> owners;
+  for (const std::string& file : files) {
+    std::filesystem::path path = std::filesystem::path(file).lexically_normal();
+    names.push_back(times[stem(file)] == 1 ? stem(file) : data::CleanId(path.replace_extension().string()));
+    const auto [owner, is_new] = owners.emplace(names.back(), file);
+    if (!is_new) {
+      Throw<UsageError>("'{}' and '{}' would both be called '{}': rename one of them, or take --format text",
+                        owner->second, file, names.back());
+    }
+  }
+  return names;
+}
+
+std::string Line(const std::string& format, const std::string& file, const std::string& name, size_t number,
+                 const pipeline::SpeechTurn& turn) {
   if (format == "segments") {
     return fmt::format("{}-{:05} {} {:.2f} {:.2f}", name, number + 1, name, turn.begin_s, turn.end_s);
   }
@@ -96,8 +116,9 @@ std::string Line(const std::string& format, const std::string& file, size_t numb
   return fmt::format("{} {:.2f} {:.2f}", file, turn.begin_s, turn.end_s);
 }
 
-void Tell(const VadCommandOptions& options, double frame_shift_s, const std::string& file, const HeardFile& heard,
-          CommandContext& context, nlohmann::ordered_json& json) {
+// `name`: of the recording, in formats that have one.
+void Tell(const VadCommandOptions& options, double frame_shift_s, const std::string& file, const std::string& name,
+          const HeardFile& heard, CommandContext& context, nlohmann::ordered_json& json) {
   nlohmann::ordered_json entry = {{"file", file}};
   if (!heard.error.empty()) {
     log::Warn("{}", heard.error);
@@ -105,18 +126,25 @@ void Tell(const VadCommandOptions& options, double frame_shift_s, const std::str
     json.push_back(std::move(entry));
     return;
   }
-  double speech_s = 0;
   entry["seconds"] = RoundedSeconds(heard.duration_s);
+  if (options.frames) {
+    entry["frame_shift_seconds"] = frame_shift_s;
+    entry["probabilities"] = nlohmann::ordered_json::array();
+    for (size_t frame = 0; frame < heard.probabilities.size(); ++frame) {
+      const double probability = heard.probabilities[frame];
+      entry["probabilities"].push_back(std::round(1e6 * probability) / 1e6);
+      context.PrintLine(fmt::format("{} {:.2f} {:.6f}", file, static_cast<double>(frame) * frame_shift_s, probability));
+    }
+    json.push_back(std::move(entry));
+    return;
+  }
+  double speech_s = 0;
   entry["turns"] = nlohmann::ordered_json::array();
   for (size_t i = 0; i < heard.turns.size(); ++i) {
     const pipeline::SpeechTurn& turn = heard.turns[i];
     speech_s += turn.end_s - turn.begin_s;
     entry["turns"].push_back({{"start", RoundedSeconds(turn.begin_s)}, {"end", RoundedSeconds(turn.end_s)}});
-    context.PrintLine(Line(options.format, file, i, turn));
-  }
-  for (size_t frame = 0; frame < heard.probabilities.size(); ++frame) {
-    context.PrintLine(
-        fmt::format("{} {:.2f} {:.6f}", file, static_cast<double>(frame) * frame_shift_s, heard.probabilities[frame]));
+    context.PrintLine(Line(options.format, file, name, i, turn));
   }
   entry["speech_seconds"] = RoundedSeconds(speech_s);
   json.push_back(std::move(entry));
@@ -127,13 +155,15 @@ void Vad(const VadCommandOptions& options, CommandContext& context) {
   vad.model = options.model;
   const auto activity = pipeline::VoiceActivity::Load(vad);
   if (activity == nullptr) throw UsageError("--model is no file: a model that tells speech from other sound is needed");
+  const bool named = !options.frames && options.format != "text";
+  const std::vector<std::string> names = named ? NamesOf(options.files) : options.files;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   bool all = true;
   ParallelInOrder<HeardFile>(
       options.files.size(), context.threads(), [&](size_t i) { return Hear(options, *activity, options.files[i]); },
       [&](size_t i, HeardFile&& heard) {
         all = all && heard.error.empty();
-        Tell(options, activity->model().frame_shift_s(), options.files[i], heard, context, json);
+        Tell(options, activity->model().frame_shift_s(), options.files[i], names[i], heard, context, json);
       });
   context.SetResult(nlohmann::ordered_json({{"recordings", std::move(json)}}).dump(2));
   if (!all) throw InputError("some recordings could not be heard; the reasons stand above, the others are done");

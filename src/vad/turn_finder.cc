@@ -39,8 +39,13 @@ void TurnFinder::Accept(double probability) {
   at_peak_ = candidate_ >= 0 && probability >= peak_ ? at_peak_ + 1 : 0;
   reached_peak_ = reached_peak_ || at_peak_ >= min_speech_;
   if (!in_turn_) {
-    Decide((candidate_ < 0 ? frames_ : std::max(candidate_, frames_ - longest_doubt_)) - padding_, false);
+    const int64_t next_begin = candidate_ < 0 ? frames_ : std::max(candidate_, frames_ - longest_doubt_);
     in_turn_ = long_enough_ && reached_peak_;
+    if (in_padding_) {
+      Decide(std::min(next_begin, padding_end_), true);
+      if (in_turn_ || decided_ >= padding_end_) GiveLastRun();
+    }
+    Decide(next_begin - padding_, false);
   }
   if (in_turn_) Decide(std::min(frames_, speech_end_ + padding_), true);
   if (long_enough_ && frames_ - speech_end_ >= min_pause_) EndTurn();
@@ -48,6 +53,10 @@ void TurnFinder::Accept(double probability) {
 
 void TurnFinder::Finish() {
   EndTurn();
+  if (in_padding_) {
+    Decide(std::min(frames_, padding_end_), true);
+    GiveLastRun();
+  }
   Decide(frames_, false);
 }
 
@@ -55,14 +64,21 @@ std::vector<Run> TurnFinder::Take() { return std::exchange(runs_, {}); }
 
 void TurnFinder::EndTurn() {
   if (in_turn_) {
-    if (!runs_.empty() && runs_.back().speech) {
-      runs_.back().last = true;
-    } else {
-      runs_.push_back({decided_, decided_, true, true});
-    }
+    in_padding_ = true;
+    padding_end_ = speech_end_ + padding_;
+    if (decided_ >= padding_end_) GiveLastRun();
   }
   in_turn_ = false;
   Forget();
+}
+
+void TurnFinder::GiveLastRun() {
+  if (!runs_.empty() && runs_.back().speech) {
+    runs_.back().last = true;
+  } else {
+    runs_.push_back({decided_, decided_, true, true});
+  }
+  in_padding_ = false;
 }
 
 void TurnFinder::Forget() {

@@ -3,8 +3,9 @@
 //
 // A turn begins where the probability stays above the lower threshold, from a frame above the upper one on, for
 // min-speech; it ends where it stays below the lower one for min-pause. With a peak it counts from where it has reached
-// the peak for min-speech, and begins a second before that at most; until then it is in doubt. Its padding may touch
-// the turn before but not reach into it. What becomes of a frame is known at most MaxDelay frames later.
+// the peak for min-speech, and begins a second before that at most; until then it is in doubt. The padding behind a
+// turn reaches to the speech of the next at most, that before it to the end of the last. What becomes of a frame is
+// known at most MaxDelay frames later.
 //
 // Units: frames, from 0. Threads: one per object. Errors: none.
 #pragma once
@@ -40,6 +41,7 @@ class TurnFinder {
  private:
   void Decide(int64_t until, bool speech);
   void EndTurn();
+  void GiveLastRun();
   void Forget();  // the candidate
 
   double on_;
@@ -57,6 +59,8 @@ class TurnFinder {
   bool long_enough_ = false;
   bool reached_peak_ = false;
   bool in_turn_ = false;
+  bool in_padding_ = false;  // behind a turn whose last run is still to come
+  int64_t padding_end_ = 0;  // of that turn
   std::vector<Run> runs_;
 };
 

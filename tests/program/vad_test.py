@@ -113,6 +113,26 @@ class Vad(system.SystemTest):
         probabilities = [float(line.split()[2]) for line in frames]
         self.assertLess(max(probabilities[:250]), 0.5)
         self.assertGreater(max(probabilities), 0.9)
+        told, = self.turns("--frames", call)
+        self.assertEqual(len(told["probabilities"]), len(probabilities))
+        self.assertTrue(all(abs(p - q) < 2e-6 for p, q in zip(told["probabilities"], probabilities)))
+        self.assertEqual(told["frame_shift_seconds"], 0.01)
+        self.assertEqual(set(told), {"file", "seconds", "frame_shift_seconds", "probabilities"})
+
+    def test_recordings_of_one_name_get_the_names_of_their_folders(self):
+        for folder in ("a", "b"):
+            (self.root / folder).mkdir()
+            shutil.copy(self.root / "call.wav", self.root / folder / "call.wav")
+        for kind in ("segments", "rttm"):
+            lines = system.must("vad", "--model", self.model, "--format", kind, self.root / "a/call.wav",
+                                self.root / "b/call.wav").stdout.splitlines()
+            names = [line.split()[1].rsplit("_", 2)[1:] for line in lines]
+            self.assertEqual(names, 2 * [["a", "call"]] + 2 * [["b", "call"]])
+        shutil.copy(self.root / "call.wav", self.root / "a/call.wave")
+        result = system.run("vad", "--model", self.model, "--format", "rttm", self.root / "a/call.wav",
+                            self.root / "a/call.wave")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("rename one of them", result.stderr)
 
     def test_a_file_that_cannot_be_read_is_named_and_the_others_go_on(self):
         (self.root / "empty.wav").write_bytes(b"")

@@ -83,6 +83,14 @@ TEST(TurnFinder, GoesOnAcrossPausesThatAreShort) {
       << "padding meets and does not overlap";
 }
 
+TEST(TurnFinder, PaddingBehindOutlastsAShorterPause) {
+  const VadOptions options = Options(0.1, 0.2, 0.5);
+  EXPECT_EQ(TurnsOf(Sound({100, 50, 100}), options), (std::vector<Turn>{{50, 200}}));
+  EXPECT_EQ(TurnsOf(Sound({50, 50, 30}), options), (std::vector<Turn>{{0, 130}})) << "the sound ends before it";
+  EXPECT_EQ(TurnsOf(Sound({50, 50, 30, 50, 100}), options), (std::vector<Turn>{{0, 130}, {130, 230}}));
+  EXPECT_EQ(TurnsOf(Sound({50, 50, 30, 5, 100}), options), (std::vector<Turn>{{0, 150}})) << "too short for a turn";
+}
+
 TEST(TurnFinder, SpeechWaversAboveTheLowerThreshold) {
   std::vector<double> sound = Sound({50, 20, 0, 0});
   sound.insert(sound.end(), 100, 0.4);  // below the threshold of 0.5, but not by so much
