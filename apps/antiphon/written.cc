@@ -155,9 +155,10 @@ void ApplyWritten(const WrittenApplyOptions& options, CommandContext& context) {
       tell(utterance.utt_id + " " + TextOf(form, utterance.words));
     return context.SetResult(Json({{"lines", std::move(lines)}}).dump());
   }
-  for (std::string line; std::getline(in, line);) {
+  bool first = true;
+  for (std::string line; std::getline(in, line); first = false) {
     RequireUtf8(line);
-    std::istringstream fields(ComposeUtf8(line));
+    std::istringstream fields(ComposeUtf8(first ? WithoutByteOrderMark(line) : line));
     std::vector<written::SpokenWord> words;
     for (std::string word; fields >> word;) words.push_back({word});
     tell(TextOf(form, words));

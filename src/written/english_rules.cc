@@ -21,20 +21,25 @@ three_places = hundreds | "":"0" two_places
 below_thousand = from_ten | hundreds
 any_below_thousand = digit | below_thousand
 # Thousands and millions, with commas.
-thousands = (any_below_thousand | "a":"1") " thousand":"," ("":"000" | " ":"" hundreds | and "":"0" two_places)
-number   = below_thousand | thousands |
-           (any_below_thousand | "a":"1") " million":"," (
-             "":"000,000" <2> |
-             " ":"" three_places " thousand":"," ("":"000" | " ":"" hundreds | and "":"0" two_places) |
-             " ":"000," hundreds | and "":"000,0" two_places)
+below_thousands = "":"000" | and three_places
+thousands = (any_below_thousand | "a":"1") " thousand":"," below_thousands
+millions = (any_below_thousand | "a":"1") " million":"," (
+             "":"000,000" <2> | and three_places " thousand":"," below_thousands | and "":"000," three_places)
+number   = below_thousand | thousands | millions
 any_number = digit | number
 
-# "Eleven hundred", "three point five million".
-teen_hundreds = teen " hundred":"00" <0.5>
+# "Eleven hundred", "twelve hundred and fifty", "three point five million".
+teen_hundreds = teen " hundred":"" ("":"00" | and two_places) <0.5>
+whole    = any_number | teen_hundreds
 places   = " point ":"." (zero | digit) (" ":"" (zero | digit))*
 decimal  = ("zero":"0" | any_number) places
 large    = " million" | " billion" | " trillion"
-quantity = any_number | decimal | (any_number | decimal) large <1> | teen_hundreds
+of_large = (any_below_thousand | decimal) large <1>
+quantity = whole | decimal | of_large
+
+# A part of a large number is none: half a million, three quarters of a million. "A million" within it stays words.
+part_of  = ("half" | ("half" | "third" | "thirds" | "quarter" | "quarters" | "fifth" | "fifths" | "tenth" | "tenths" |
+             "fraction") " of") " a" (" hundred" | " thousand" | large)
 
 # First, twenty first, hundredth.
 ordinal_digit = "first":"1st" | "second":"2nd" | "third":"3rd" | "fourth":"4th" | "fifth":"5th" | "sixth":"6th" |
@@ -51,7 +56,8 @@ ordinal  = ordinal_two | digit " hundred ":"" ("and ":"")? (ordinal_two | "":"0"
 month    = "january":"January" | "february":"February" | "march":"March" | "april":"April" | "may":"May" |
            "june":"June" | "july":"July" | "august":"August" | "september":"September" | "october":"October" |
            "november":"November" | "december":"December"
-day      = "first" | "second" | "third" | "fourth" | "fifth" | "sixth" | "seventh" | "eighth" | "ninth" | ordinal_two
+day      = "first" | "second" | "third" | "fourth" | "fifth" | "sixth" | "seventh" | "eighth" | "ninth" |
+           ordinal_teen | "twentieth":"20th" | "twenty ":"2" ordinal_digit | "thirtieth":"30th" | "thirty first":"31st"
 date     = day " of " month
 
 # Nineteen eighty four, twenty twenty six, nineteen oh five, two thousand and eight.
@@ -75,10 +81,17 @@ time     = hour " ":":" minute half | "at " hour " ":":" minute half? | hour hal
 
 # Twenty five dollars and fifty cents, three million pounds.
 cents    = (" and ":"." | " ":".") two_places (" cents":"" | " cent":"" | " pence":"")
-money    = "":"$" quantity (" dollars":"" | " dollar":"") cents? | "":"£" quantity (" pounds":"" | " pound":"") cents? |
-           "":"€" quantity (" euros":"" | " euro":"") cents?
-# One or two dollars, five to ten euros; one or two hundred dollars stay words.
+dollars  = " dollars":"" | " dollar":""
+pounds   = " pounds":"" | " pound":""
+euros    = " euros":"" | " euro":""
+money    = "":"$" (quantity dollars | whole dollars cents) | "":"£" (quantity pounds | whole pounds cents) |
+           "":"€" (quantity euros | whole euros cents)
+# A hundred and two hundred, two thousand and three thousand dollars: two numbers, not 102 hundreds.
+of_hundred = hundreds | thousands | millions | of_large | teen_hundreds
+two_numbers = of_hundred (" and " | " ") (of_hundred | "":"$" of_hundred dollars | "":"£" of_hundred pounds |
+             "":"€" of_hundred euros)
 below_hundred = digit | from_ten
+# One or two dollars, five to ten euros; one or two hundred dollars stay words.
 or_to    = " or " | " to "
 two_sums = "":"$" below_hundred or_to "":"$" below_hundred " dollars":"" |
            "":"£" below_hundred or_to "":"£" below_hundred " pounds":"" |
@@ -89,6 +102,8 @@ said_from_twenty = ("twenty" | "thirty" | "forty" | "fifty" | "sixty" | "seventy
 said_from_ten = "ten" | "eleven" | "twelve" | "thirteen" | "fourteen" | "fifteen" | "sixteen" | "seventeen" |
            "eighteen" | "nineteen" | said_from_twenty
 said_below_hundred = said_digit | said_from_ten
+# Thirty second may be 32nd or 30 seconds long.
+seconds  = ("twenty" | "thirty" | "forty" | "fifty" | "sixty" | "seventy" | "eighty" | "ninety") " second"
 large_sums = said_below_hundred or_to said_below_hundred (" hundred" | " thousand" | large)
            (" dollars" | " pounds" | " euros")
 # Two fifty may be 250, 2.50 or 2:50, and stays words; at two fifty is a time, unless what follows or goes before is
@@ -111,15 +126,24 @@ weight   = (quantity | below_hundred or_to below_hundred) (" pounds of" | " poun
 small_money = any_number (" cents":"¢" | " cent":"¢")
 percent  = quantity (" percent":"%" | " per cent":"%")
 
-# Digits in a row, as of a telephone: at least three.
-row      = (zero | digit) " ":"" (zero | digit) (" ":"" (zero | digit))+
+# One dollar fifty; but one dollar fifty times, two dollars fifty thousand, ten dollars twenty dollars.
+counted  = " times" | " years" | " months" | " weeks" | " days" | " hours" | " minutes" | " seconds" | " people" | " of"
+and_change = " ":"." from_ten | " " (from_ten counted | of_hundred | money | percent | ordinal | time)
+short_sum = "":"$" below_hundred dollars and_change | "":"£" below_hundred pounds and_change |
+           "":"€" below_hundred euros and_change
+
+# Digits in a row, as of a telephone: at least three, and not "oh" alone.
+oh       = "oh":"0" | "o":"0"
+no_oh    = "zero":"0" | digit
+any_oh   = (" ":"" (oh | no_oh))
+row      = no_oh any_oh any_oh+ | oh " ":"" (no_oh any_oh+ | oh (" ":"" oh)* " ":"" no_oh any_oh*)
 
 # Words that have a capital wherever they stand.
 self     = "i":"I" | "i'm":"I'm" | "i'll":"I'll" | "i've":"I've" | "i'd":"I'd"
 
-written  = number <0.1> | decimal | any_number large <1> | decimal large <1> | teen_hundreds | ordinal | date | year |
-           time | money | two_sums | large_sums | weight | price <0.5> | measured | small_money | percent | row <0.3> |
-           self
+written  = number <0.1> | decimal | of_large | teen_hundreds | part_of | two_numbers <4> | ordinal <0.1> | seconds |
+           date | year | time | money | short_sum | two_sums | large_sums | weight | price <0.5> | measured |
+           small_money | percent | row <0.3> | self
 )rules";
 }
 

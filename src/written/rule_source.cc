@@ -16,6 +16,8 @@ namespace {
 using Fst = fst::StdVectorFst;
 using Arc = fst::StdArc;
 
+constexpr int kDeepest = 200;  // parentheses, which are read by recursion
+
 struct Definition {
   std::string name;
   std::string text;  // of the expression
@@ -116,7 +118,9 @@ class ExpressionParser {
       return PairOf(spoken, Take(':') ? (SkipBlanks(), Quoted()) : spoken);
     }
     if (Take('(')) {
+      if (++depth_ > kDeepest) Fail(fmt::format("more than {} ( within each other", kDeepest));
       Fst inner = Alternatives();
+      --depth_;
       if (!Take(')')) Fail("a ( is not closed");
       return inner;
     }
@@ -179,6 +183,7 @@ class ExpressionParser {
   const std::string& source_;
   int line_;
   size_t at_ = 0;
+  int depth_ = 0;
 };
 
 // As few states as there can be without touching what is read and written where.

@@ -17,7 +17,7 @@ constexpr std::u32string_view kQuestions = U"?？؟";
 constexpr std::u32string_view kCommas = U",;:，、；：،";
 constexpr std::u32string_view kWithin = U"'’.";  // between letters of one word: don't, U.S.
 
-bool IsWordLetter(char32_t c) { return !IsPunctuation(c) && !IsBlank(c) && !IsInvisible(c); }
+bool IsWordLetter(char32_t c) { return !IsPunctuation(c) && !IsBlank(c); }
 
 Letters LettersOf(const std::string& spelling, bool& mixed) {
   const std::string small = LowerCase(spelling);
@@ -33,7 +33,8 @@ Letters LettersOf(const std::string& spelling, bool& mixed) {
 class TextReader {
  public:
   std::vector<PunctuatedWord> Read(std::string_view text) {
-    const std::vector<char32_t> letters = DecodeUtf8(ComposeUtf8(text));
+    std::vector<char32_t> letters = DecodeUtf8(ComposeUtf8(text));
+    std::erase_if(letters, IsInvisible);  // soft hyphens and the like, which transcripts lack as well
     for (size_t i = 0; i < letters.size(); ++i) {
       const char32_t c = letters[i];
       const bool joins = kWithin.find(c) != std::u32string_view::npos && !word_.empty() && i + 1 < letters.size() &&

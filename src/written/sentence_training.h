@@ -2,8 +2,8 @@
 //
 // Text: UTF-8, paragraphs separated by blank lines or none at all. A full stop, an exclamation mark and their kin in
 // other scripts end a sentence, unless a small letter or nothing that is a word follows; colons and semicolons count as
-// commas. Words at the beginning of a sentence do not say which letters they have otherwise. Threads: pure functions.
-// Errors: InputError for text without punctuation.
+// commas. What cannot be seen, as soft hyphens, is left out. Words at the beginning of a sentence do not say which
+// letters they have otherwise. Threads: pure functions. Errors: InputError for text without punctuation.
 #pragma once
 
 #include <cstdint>

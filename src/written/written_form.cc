@@ -31,7 +31,8 @@ std::vector<double> PausesIn(std::span<const SpokenWord> words) {
   const bool timed = std::ranges::any_of(words, [](const SpokenWord& word) { return word.end_s > 0; });
   std::vector<double> pauses;
   for (size_t w = 0; w + 1 < words.size(); ++w) {
-    pauses.push_back(timed ? words[w + 1].start_s - words[w].end_s : -1.0);
+    // An end that was added up may lie a little behind the start that follows.
+    pauses.push_back(timed ? std::max(0.0, words[w + 1].start_s - words[w].end_s) : -1.0);
   }
   return pauses;
 }

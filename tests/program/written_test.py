@@ -41,6 +41,10 @@ class Written(unittest.TestCase):
         self.assertEqual(run("rules", self.root / "mine.rules", self.root / "mine.fst").returncode, 0)
         self.assertEqual(run("apply", self.root / "mine.fst", text="nineteen eighty four").stdout, "1984.\n")
 
+    def test_a_byte_order_mark_is_no_part_of_a_word(self):
+        done = run("apply", text="\ufefftwenty five dollars\nnine cents\n")
+        self.assertEqual(done.stdout, "$25.\n9¢.\n", done.stderr)
+
     def test_what_cannot_be_is_refused_by_name(self):
         (self.root / "bad.rules").write_text('written = "x" (\n')
         done = run("rules", self.root / "bad.rules", self.root / "bad.fst")

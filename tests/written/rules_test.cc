@@ -77,6 +77,11 @@ TEST(RuleSource, NamesTheLineOfAMistake) {
   EXPECT_THAT(ErrorOf("written = \"x\" )"), HasSubstr("expected the end"));
   EXPECT_THAT(ErrorOf("a = \"x\"\na = \"y\""), HasSubstr("test.rules:2: 'a' is defined twice"));
   EXPECT_THAT(ErrorOf("what is this"), HasSubstr("expected NAME = EXPRESSION"));
+  const auto nested = [](size_t depth) {
+    return "written =\n " + std::string(depth, '(') + "\"x\"" + std::string(depth, ')');
+  };
+  EXPECT_EQ(ErrorOf(nested(200)), "no error");
+  EXPECT_THAT(ErrorOf(nested(20000)), HasSubstr("test.rules:2: more than 200 ( within each other"));
 }
 
 TEST(EnglishRules, WriteNumbersTimesAndMoney) {
@@ -94,6 +99,9 @@ TEST(EnglishRules, WriteNumbersTimesAndMoney) {
       {"two million", "2 million"},
       {"one million two hundred thousand", "1,200,000"},
       {"nineteen hundred", "1900"},
+      {"twelve hundred and fifty", "1250"},
+      {"a thousand and five hundred", "1,500"},
+      {"three million and twenty thousand", "3,020,000"},
       {"three point one four", "3.14"},
       {"zero point five", "0.5"},
       {"three point five million", "3.5 million"},
@@ -102,6 +110,7 @@ TEST(EnglishRules, WriteNumbersTimesAndMoney) {
       {"nineteen oh five", "1905"},
       {"two thousand and eight", "2008"},
       {"twenty first", "21st"},
+      {"thirty second", "thirty second"},
       {"one hundred and third", "103rd"},
       {"first", "-"},
       {"ten thirty p m", "10:30 p.m."},
@@ -133,6 +142,7 @@ TEST(EnglishRules, WriteNumbersTimesAndMoney) {
       {"twenty five dollars", "$25"},
       {"one dollar", "$1"},
       {"two hundred and five dollars and fifty cents", "$205.50"},
+      {"one dollar fifty", "$1.50"},
       {"three million pounds", "£3 million"},
       {"twelve euros", "€12"},
       {"five pounds of", "5 pounds of"},
@@ -147,6 +157,7 @@ TEST(EnglishRules, WriteNumbersTimesAndMoney) {
       {"seven percent", "7%"},
       {"two point five percent", "2.5%"},
       {"five five five oh one two", "555012"},
+      {"oh oh oh", "-"},
       {"i'm", "I'm"},
       {"house", "-"},
   };

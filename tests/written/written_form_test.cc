@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "math/safetensors.h"
 #include "temporary_folder.h"
 #include "written/rule_source.h"
 #include "written/sentence_scores.h"
@@ -75,6 +76,14 @@ TEST(PunctuatedText, IsTakenApart) {
       "well/11 said/00 o'brien/02m e.g/00 here/10 the/00 u.s/02 fleet/00 left/20 did/01 it/30 iphone/02m like/00 ");
 }
 
+// Soft hyphens, marks of direction and of places to break.
+TEST(PunctuatedText, LacksWhatCannotBeSeen) {
+  const auto words = ReadPunctuated("The re\u00ADcog\u00ADniser\u200B. \u200EIt hears\u00AD.");
+  std::vector<std::string> seen;
+  for (const PunctuatedWord& word : words) seen.push_back(word.word);
+  EXPECT_EQ(seen, (std::vector<std::string>{"the", "recogniser", "it", "hears"}));
+}
+
 TEST(SentenceModel, LearnsEndsCapitalsAndQuestions) {
   const SentenceModel model = Learnt();
   const SentenceScores scores = ScoreSentences(model, ReadPunctuated(Novel(2, 200)));
@@ -106,6 +115,65 @@ TEST(WrittenForm, WithoutAModelPausesEndSentences) {
             "I paid $25. At 3:30. Yes.");
   EXPECT_EQ(Text(form.Write(Say("COME AT FIVE P M"), true)), "Come at 5 p.m.");
   EXPECT_EQ(Text(form.Write({}, true)), "");
+}
+
+// Amounts stay what they are, and what could be two things stays words.
+TEST(WrittenForm, EnglishAmountsKeepTheirSize) {
+  const auto form = WrittenForm::Load({kEnglish}, true);
+  const std::vector<std::pair<const char*, const char*>> expected = {
+      {"half a million dollars", "Half a million dollars."},
+      {"half a million people", "Half a million people."},
+      {"three quarters of a million dollars", "Three quarters of a million dollars."},
+      {"two thirds of a hundred", "Two thirds of a hundred."},
+      {"a quarter of a billion", "A quarter of a billion."},
+      {"half past a hundred", "Half past 100."},
+      {"twelve hundred and fifty dollars", "$1250."},
+      {"eleven hundred fifty dollars", "$1150."},
+      {"fifteen hundred and sixty people", "1560 people."},
+      {"twelve hundred dollars and five cents", "$1200.05."},
+      {"three million and twenty thousand", "3,020,000."},
+      {"three million and twenty thousand and five", "3,020,005."},
+      {"a thousand and five hundred", "1,500."},
+      {"between one hundred and two hundred people", "Between 100 and 200 people."},
+      {"between two thousand and three thousand dollars", "Between 2,000 and $3,000."},
+      {"two hundred thousand and three million", "200,000 and 3 million."},
+      {"two point five dollars and fifty cents", "$2.5 and 50¢."},
+      {"one million dollars and five cents", "$1,000,000.05."},
+      {"one million dollars", "$1 million."},
+      {"one dollar fifty", "$1.50."},
+      {"two pounds twenty five please", "£2.25 please."},
+      {"ten dollars twenty minutes later", "$10 20 minutes later."},
+      {"two dollars fifty thousand times", "$2 50,000 times."},
+      {"ten dollars twenty dollars", "$10 $20."},
+      {"ten dollars twenty percent", "$10 20%."},
+      {"a thirty second video", "A thirty second video."},
+      {"thirty second of may", "Thirty second of may."},
+      {"forty first of may", "41st of may."},
+      {"twenty second of may", "22nd of May."},
+      {"thirty first of may", "31st of May."},
+      {"one hundred and thirty second", "132nd."},
+      {"oh oh oh what a night", "Oh oh oh what a night."},
+      {"oh oh seven", "007."},
+      {"zero zero zero", "000."},
+  };
+  for (const auto& [spoken, written] : expected) EXPECT_EQ(Text(form.Write(Say(spoken), true)), written) << spoken;
+}
+
+// An end that is a start and a duration may lie past the next start by a rounding.
+TEST(WrittenForm, WordsWithoutAPauseHaveNone) {
+  const antiphon::testing::TemporaryFolder folder;
+  SafetensorsWriter file;  // a stop is a little more likely than none, without a pause a little less
+  file.Add("marks", std::vector<float>{0.0F, -2.0F, 0.05F, -2.0F});
+  file.Add("letters", std::vector<float>{0.0F, -1.0F, -1.0F});
+  file.SetMetadata("format", "antiphon-sentences-1");
+  file.SetMetadata("spellings", "");
+  file.Write(folder.path() / "sentences.safetensors");
+  const auto form = WrittenForm::Load({(folder.path() / "sentences.safetensors").string()}, true);
+  std::vector<SpokenWord> words = {{"here", 0.1, 0.1 + 0.2}, {"we", 0.3, 0.5}, {"are", 0.5, 0.8}};
+  ASSERT_LT(words[1].start_s, words[0].end_s);
+  EXPECT_EQ(Text(form.Write(words, true)), "Here we are.");
+  for (SpokenWord& word : words) word.start_s = word.end_s = 0;
+  EXPECT_EQ(Text(form.Write(words, true)), "Here. We. Are.");
 }
 
 TEST(WrittenForm, PhrasesEndAtPauses) {
