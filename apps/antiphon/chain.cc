@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/io_error.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "chain/chain_data.h"
@@ -15,6 +16,8 @@
 #include "command.h"
 #include "data/archive.h"
 #include "data/file_checksums.h"
+#include "data/frame_store.h"
+#include "hmm/gmm_model.h"
 #include "hmm/hmm_file.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/align_source.h"
@@ -55,8 +58,9 @@ data::FeatureSourceOptions TreeFeatures(const ChainCommandOptions& options, cons
   if (!tables.speaker_model.empty() || !IsGmm(model)) return tables;
   // As the mixtures see them.
   tables.speaker_model = model;
+  if (!tables.speaker_transforms.empty() || !hmm::GmmModel::Load(model).speaker_adaptive()) return tables;
   const fs::path transforms = fs::path(options.alignment) / "fmllr.scp";
-  if (tables.speaker_transforms.empty() && fs::exists(transforms)) tables.speaker_transforms = transforms.string();
+  if (fs::exists(transforms)) tables.speaker_transforms = transforms.string();
   return tables;
 }
 
@@ -65,6 +69,16 @@ struct Utterances {
   hmm::TreeStats stats;
   Remarks left_out;
 };
+
+// The features may go on a little behind the alignment, as where a store is made (--length-tolerance).
+void RequireEqualLengths(const hmm::HmmModel& model, int64_t frames, int aligned) {
+  if (frames >= aligned && frames - aligned <= data::BuildFrameStoreOptions{}.length_tolerance) return;
+  const char* why = model.topology().IsChain()
+                        ? "a chain network's has one transition-id per output: align by mixtures (antiphon align "
+                          "without --model, or with a model of Gaussian mixtures)"
+                        : "they were made with different frame shifts or from different audio";
+  Throw<InputError>("{} frames of features but an alignment of {}; {}", frames, aligned, why);
+}
 
 Utterances Collect(const ChainCommandOptions& options, const hmm::HmmModel& model, const data::FeatureSource& features,
                    const std::string& table, int threads) {
@@ -90,10 +104,7 @@ Utterances Collect(const ChainCommandOptions& options, const hmm::HmmModel& mode
                 part.problem = "there are no features of it";
               } else {
                 const Matrix frames = features.Get(ids[i]);
-                if (frames.rows() < part.reference.num_frames()) {
-                  Throw<InputError>("{} frames of features but an alignment of {}", frames.rows(),
-                                    part.reference.num_frames());
-                }
+                RequireEqualLengths(model, frames.rows(), part.reference.num_frames());
                 if (!AddChainTreeStats(part.reference, frames, 0, options.step, &part.stats)) {
                   part.problem = fmt::format("{} phones do not fit into {} frames with an output every {} frames",
                                              part.reference.phones.size(), part.reference.num_frames(), options.step);
@@ -140,9 +151,6 @@ void MakeChain(const ChainCommandOptions& options, CommandContext& context) {
   const chain::ChainData data{std::move(chain_model), std::move(denominator),
                               chain::References(std::move(all.references)), options.step};
   const Remarks unusable = FindUnusable(data, {options.tolerance, options.step}, context.threads());
-  data.Save(out);
-  chain::WritePdfs(data, out);
-
   const size_t states = data.denominator.states().size(), arcs = data.denominator.arcs().size();
   std::string report =
       fmt::format("{} utterances, {} tied states from {:.0f} outputs, denominator of {} states and {} arcs\n",
@@ -150,7 +158,9 @@ void MakeChain(const ChainCommandOptions& options, CommandContext& context) {
   report += fmt::format("tree: {} splits gain {:.3f} nats per output\n", tree.num_splits, tree.gain / tree.num_frames);
   AddToReport("left out", all.left_out, &report);
   AddToReport("cannot be learned from", unusable, &report);
+  MakeFolder(out);
   WriteFileAtomically(out / "report.txt", report);
+  data.Save(out);  // at last what says that the folder is whole
   const size_t lost = all.left_out.size() + unusable.size();
   if (lost > 0) {
     const auto& [utt_id, problem] = all.left_out.empty() ? unusable[0] : all.left_out[0];

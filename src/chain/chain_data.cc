@@ -40,6 +40,15 @@ int ReadStep(const std::filesystem::path& folder, const hmm::HmmModel& model) {
   }
 }
 
+// Of all references that fit.
+void WritePdfs(const ChainData& data, const std::filesystem::path& folder) {
+  data::TableWriter<std::vector<int32_t>> table(folder / "pdf.ark", {.checksums = true});
+  for (size_t i = 0; i < data.references.size(); ++i) {
+    if (const auto pdfs = PdfsByFrame(data, data.references[i])) table.Write(data.references.Id(i), *pdfs);
+  }
+  table.Close();
+}
+
 }  // namespace
 
 References::References(std::map<std::string, Reference> references)
@@ -64,6 +73,7 @@ void ChainData::Save(const std::filesystem::path& folder) const {
   data::TableWriter<std::vector<int32_t>> phones(folder / "phones.ark", {.checksums = true});
   for (size_t i = 0; i < references.size(); ++i) phones.Write(references.Id(i), ToPairs(references[i]));
   phones.Close();
+  WritePdfs(*this, folder);
   const Json json = {
       {"format", kChainDataFormat}, {"model_structure", model.StructureChecksum()}, {"frames_per_output", step}};
   WriteFileAtomically(folder / "chain.json", json.dump(2) + "\n");
@@ -98,14 +108,6 @@ std::optional<std::vector<int32_t>> PdfsByFrame(const ChainData& data, const Ref
     }
   }
   return pdfs;
-}
-
-void WritePdfs(const ChainData& data, const std::filesystem::path& folder) {
-  data::TableWriter<std::vector<int32_t>> table(folder / "pdf.ark", {.checksums = true});
-  for (size_t i = 0; i < data.references.size(); ++i) {
-    if (const auto pdfs = PdfsByFrame(data, data.references[i])) table.Write(data.references.Id(i), *pdfs);
-  }
-  table.Close();
 }
 
 std::vector<std::pair<std::string, std::string>> FindUnusable(const ChainData& data, const NumeratorOptions& options,

@@ -1,8 +1,9 @@
 // What antiphon chain leaves for training: the chain model's states, the denominator graph and what was said.
 //
 // Folder: model.safetensors (phones, topology, tree), denominator.safetensors, phones.ark/.scp (phone and input frames
-// in turn, by utterance; with checksums) and at last chain.json, without which a folder is not whole. Threads: const
-// methods may run together. Errors: InputError naming the file, and the utterance where there is one.
+// in turn, by utterance; with checksums), pdf.ark/.scp (PdfsByFrame of each reference that fits; with checksums) and at
+// last chain.json, without which a folder is not whole. Threads: const methods may run together. Errors: InputError
+// naming the file, and the utterance where there is one.
 #pragma once
 
 #include <filesystem>
@@ -51,8 +52,6 @@ struct ChainData {
 /// Tied states by input frame, each as the grid of outputs gives them that the frame is on: what a frame store takes.
 /// Nothing if the phones do not fit.
 std::optional<std::vector<int32_t>> PdfsByFrame(const ChainData& data, const Reference& reference);
-/// Writes those of all references that fit, pdf.ark and pdf.scp.
-void WritePdfs(const ChainData& data, const std::filesystem::path& folder);
 
 /// Utterances that cannot be learned from as a whole at any shift of the outputs, with what is wrong.
 std::vector<std::pair<std::string, std::string>> FindUnusable(const ChainData& data, const NumeratorOptions& options,

@@ -83,6 +83,24 @@ class Numerator::Builder {
       for (size_t i = 0; i < before.size(); ++i) Follow(before[i], static_cast<int32_t>(i), first_output_ + k);
       EndOutput();
     }
+    // Initial probabilities are 0 in states that no walk reaches in the frames that they are an average over.
+    if (out_.problem_.empty() && some_impossible_ && !HasPossiblePath()) {
+      out_.problem_ = "no walk through the denominator graph is, in its first hundred frames, where it begins";
+    }
+  }
+
+  bool HasPossiblePath() const {
+    std::vector<char> before, here;
+    for (size_t k = 0; k < out_.num_nodes_.size(); ++k) {
+      here.assign(static_cast<size_t>(out_.num_nodes_[k]), 0);
+      for (size_t a = out_.first_arc_[k]; a < out_.first_arc_[k + 1]; ++a) {
+        const Arc& arc = out_.arcs_[a];
+        const bool reached = arc.from < 0 || before[static_cast<size_t>(arc.from)] != 0;
+        if (reached && arc.probability > 0) here[static_cast<size_t>(arc.to)] = 1;
+      }
+      std::swap(before, here);
+    }
+    return std::ranges::find(before, 1) != before.end();
   }
 
   // A path of the denominator may stand for several places in the reference at once (where a phone is said twice); it
@@ -158,6 +176,7 @@ class Numerator::Builder {
   }
 
   void AddArc(int32_t from, const Node& node, int32_t pdf_id, float probability) {
+    some_impossible_ = some_impossible_ || probability == 0;
     const auto [it, added] = ids_.emplace(node, static_cast<int32_t>(nodes_.size()));
     if (added) nodes_.push_back(node);
     out_.arcs_.push_back({from, it->second, pdf_id, probability});
@@ -176,6 +195,7 @@ class Numerator::Builder {
   const std::vector<int32_t>& phones_;
   Numerator& out_;
   int first_output_ = 0;
+  bool some_impossible_ = false;   // an arc has probability 0
   std::vector<int32_t> earliest_;  // by phone, and the end
   std::vector<int32_t> latest_;
   std::vector<Node> nodes_;  // of the current output

@@ -47,9 +47,9 @@ Followers NextWords(const std::vector<Followers>& from, const GapCosts* gaps) {
   return next;
 }
 
-PhoneGraph BuildPhoneGraph(const Lexicon& lexicon, std::span<const int32_t> words, const GapCosts* gaps) {
-  const auto pause = static_cast<float>(-std::log(lexicon.options().silence_probability));
-  const auto no_pause = static_cast<float>(-std::log(1 - lexicon.options().silence_probability));
+PhoneGraph BuildPhoneGraph(const Lexicon& lexicon, std::span<const int32_t> words, double scale, const GapCosts* gaps) {
+  const auto pause = static_cast<float>(-scale * std::log(lexicon.options().silence_probability));
+  const auto no_pause = static_cast<float>(-scale * std::log(1 - lexicon.options().silence_probability));
   PhoneGraph graph;
   // From the end to the front: what may come after word i − 1 is known when it is added.
   std::vector<Followers> from = {{{kNoArc, 0.0F}}};
@@ -76,7 +76,7 @@ PhoneGraph BuildPhoneGraph(const Lexicon& lexicon, std::span<const int32_t> word
       for (size_t p = entry.phones.size(); p-- > 0;) {
         phones = {{graph.Add(entry.phones[p], static_cast<int32_t>(i) - 1, std::move(phones)), 0.0F}};
       }
-      after.emplace_back(phones[0].first, entry.cost);
+      after.emplace_back(phones[0].first, static_cast<float>(scale) * entry.cost);
     }
   }
   return graph;
@@ -205,9 +205,9 @@ class PhoneExpander {
 }  // namespace
 
 AlignGraph BuildAlignGraph(const HmmModel& model, const Lexicon& lexicon, std::span<const int32_t> words,
-                           const GapCosts* gaps) {
+                           double lexicon_scale, const GapCosts* gaps) {
   AlignGraph graph;
-  const PhoneGraph phones = BuildPhoneGraph(lexicon, words, gaps);
+  const PhoneGraph phones = BuildPhoneGraph(lexicon, words, lexicon_scale, gaps);
   PhoneExpander(model, phones, &graph).Run();
   return graph;
 }

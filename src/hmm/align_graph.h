@@ -67,9 +67,10 @@ struct AlignGraph {
 /// `words` are ids of `lexicon`, whose phones are the model's. No words: only a pause. With `gaps`, words may be left
 /// out, and speech that is none of them may stand wherever a pause may: its states are those of a pause, scored as
 /// class num_pdfs() of the model (hmm/any_speech_scores.h). The graph then grows with the square of the number of
-/// words.
+/// words. `lexicon_scale`: factor on the costs of pauses and pronunciations (LexiconScale of hmm/aligner.h), not on
+/// those of gaps.
 AlignGraph BuildAlignGraph(const HmmModel& model, const Lexicon& lexicon, std::span<const int32_t> words,
-                           const GapCosts* gaps = nullptr);
+                           double lexicon_scale, const GapCosts* gaps = nullptr);
 /// The one way through these phones of the model, at least one: no variants, no pauses but those among them, and no
 /// foreign speech.
 AlignGraph BuildPhoneSequenceGraph(const HmmModel& model, std::span<const AlignGraph::Instance> phones);

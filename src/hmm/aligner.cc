@@ -233,6 +233,10 @@ std::string AlignStatusName(AlignStatus status) {
   return "";
 }
 
+double LexiconScale(const HmmModel& model, const AlignOptions& options) {
+  return model.topology().IsChain() ? options.acoustic_scale : 1.0;
+}
+
 Alignment Align(const HmmModel& model, const AlignGraph& graph, ScoreSource& scores, const AlignOptions& options) {
   Alignment alignment;
   if (scores.num_frames_ready() < FewestFrames(graph)) {
@@ -251,7 +255,7 @@ Alignment Align(const HmmModel& model, const AlignGraph& graph, ScoreSource& sco
 
 Alignment Align(const HmmModel& model, const Lexicon& lexicon, std::span<const int32_t> words, ScoreSource& scores,
                 const AlignOptions& options) {
-  return Align(model, BuildAlignGraph(model, lexicon, words), scores, options);
+  return Align(model, BuildAlignGraph(model, lexicon, words, LexiconScale(model, options)), scores, options);
 }
 
 namespace {

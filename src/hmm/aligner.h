@@ -68,6 +68,10 @@ struct Alignment {
 /// "aligned", "aligned with the retry beam", "too short for its transcript", "no path within the beam".
 std::string AlignStatusName(AlignStatus status);
 
+/// Factor on the costs of pauses and pronunciations. A chain model's log-likelihoods are trained to weigh as much as
+/// these (decode::AcousticScale), so that both are scaled alike; those of other models are scaled alone.
+double LexiconScale(const HmmModel& model, const AlignOptions& options);
+
 /// All frames that `scores` has ready.
 Alignment Align(const HmmModel& model, const AlignGraph& graph, ScoreSource& scores, const AlignOptions& options);
 /// With the graph built on the way.

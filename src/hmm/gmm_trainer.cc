@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "hmm/fmllr.h"
 #include "hmm/gmm_passes.h"
 #include "hmm/questions.h"
 
@@ -209,6 +210,11 @@ class Trainer {
     report_.final_log_likelihood = report_.frames > 0 ? total / report_.frames : 0;
     result.words = passes_.words();
     result.fmllr = passes_.fmllr();
+    if (model_.speaker_adaptive()) {
+      // Those of too little speech have trained without one; who reads the table asks for every speaker's.
+      const Matrix identity = FmllrEstimator(model_.gmm.dim()).Estimate().transform;
+      for (size_t i = 0; i < source_.size(); ++i) result.fmllr.try_emplace(source_.Speaker(i), identity);
+    }
     model_.lexicon = lexicon_.ToText();
     model_.lexicon_options = OptionsToConfig(lexicon_.options()).ToToml();
     result.model = std::move(model_);

@@ -123,9 +123,10 @@ struct GmmTrainingReport {
 
 struct GmmTrainingResult {
   GmmModel model;
-  std::vector<Alignment> alignments;    // per utterance of the source; not ok() for the skipped
-  std::vector<WordIds> words;           // per utterance, as used
-  std::map<std::string, Matrix> fmllr;  // per speaker, after stage sat
+  std::vector<Alignment> alignments;  // per utterance of the source; not ok() for the skipped
+  std::vector<WordIds> words;         // per utterance, as used
+  // Of every speaker, after stage sat; the identity where there were fewer than min_fmllr_frames of speech.
+  std::map<std::string, Matrix> fmllr;
   GmmTrainingReport report;
 };
 

@@ -139,7 +139,7 @@ void IvectorExtractor::Shares(ConstMatrixView transformed,
 }
 
 IvectorStats IvectorExtractor::Collect(ConstMatrixView frames) const {
-  if (frames.cols() != feature_dim()) {
+  if (frames.rows() > 0 && frames.cols() != feature_dim()) {
     Throw<ShapeError>("the i-vector extractor is for {} features per frame, found {}", feature_dim(), frames.cols());
   }
   const Matrix transformed = transform_.Apply(frames);

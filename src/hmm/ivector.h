@@ -78,7 +78,7 @@ class IvectorExtractor {
   const DoubleMatrix& variability() const { return variability_; }
   void SetVariability(DoubleMatrix variability);
 
-  /// Statistics of whole utterances.
+  /// Statistics of whole utterances; frames of which there are none may have any dimension.
   IvectorStats Collect(ConstMatrixView frames) const;
   IvectorStats NoSpeech() const;
 

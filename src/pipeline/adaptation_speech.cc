@@ -208,7 +208,6 @@ class SpeechMaker {
     }
     chain.references = chain::References(std::move(references));
     chain.Save(out_ / "chain");
-    chain::WritePdfs(chain, out_ / "chain");
   }
 
   // As the model's training had them; the table.

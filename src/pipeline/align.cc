@@ -8,13 +8,18 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/io_error.h"
 #include "base/log.h"
+#include "base/same_place.h"
 #include "data/feature_kind.h"
+#include "data/script.h"
+#include "pipeline/acoustic_model.h"
 #include "pipeline/align_output.h"
 #include "pipeline/align_scores.h"
 #include "pipeline/align_source.h"
@@ -33,6 +38,39 @@ std::string WhySkipped(const hmm::GmmTrainingReport& report, const std::string& 
   return remark == report.skipped.end() ? "no alignment" : remark->reason;
 }
 
+// Whether an earlier training left the model, as that of the tables beside it.
+bool IsOfEarlierTraining(const fs::path& model) {
+  if (!fs::exists(model) || !fs::exists(model.parent_path() / "ali.scp")) return false;
+  try {
+    return IsGmm(model);
+  } catch (const Error&) {
+    return false;  // damaged, as whoever reads it will say
+  }
+}
+
+// What an earlier run left in the folder and this one does not leave: who finds it beside the new tables would take it
+// for theirs. What this run reads stays.
+void RemoveWhatOthersLeft(const AlignRequest& request) {
+  const fs::path out(request.out);
+  const data::FeatureSourceOptions& read = request.features;
+  const auto remove = [&](const fs::path& file) {
+    std::error_code error;
+    if (fs::remove(file, error)) return true;
+    if (error) ThrowIo("remove", file, error.value());
+    return false;
+  };
+  const fs::path model = out / "model.safetensors";
+  const bool reads_model = IsSamePlace(model, request.model) || IsSamePlace(model, read.speaker_model);
+  if (!request.model.empty() && !reads_model && IsOfEarlierTraining(model) && remove(model)) {
+    log::Info("removed '{}': it belongs to the tables of an earlier training, which are written anew", model.string());
+  }
+  if (!read.speaker_transforms.empty()) {
+    const fs::path table = data::ParseTableName(read.speaker_transforms).path;
+    if (IsSamePlace(table, out / "fmllr.scp") || IsSamePlace(table, out / "fmllr.ark")) return;
+  }
+  for (const char* name : {"fmllr.scp", "fmllr.ark", "fmllr.checksums.json"}) remove(out / name);
+}
+
 // The utterances that gave an alignment as tables and times, how well each fits its words; returns when all files are
 // there. Those whose text turns out to be wrong are skipped in `result`, too. `frame_shift_s`: of the alignments'
 // frames; `finer`: their phones in frames of the features, if they have other ones.
@@ -40,6 +78,7 @@ std::vector<AlignScore> WriteAlignments(const AlignRequest& request, const Align
                                         const hmm::Lexicon& lexicon, const hmm::HmmModel& hmm,
                                         hmm::GmmTrainingResult& result, double frame_shift_s,
                                         const std::vector<std::vector<hmm::AlignedPhone>>& finer = {}) {
+  RemoveWhatOthersLeft(request);
   AlignOutput output(request.out, hmm, request.files);
   std::vector<AlignedUtterance> utterances;
   for (size_t i = 0; i < source.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/cancel.h"
@@ -12,6 +13,20 @@
 
 namespace antiphon::pipeline {
 namespace {
+
+// The same words in the phones of the Gaussians that estimate speakers' transforms, which may have other ids; nothing
+// if those are the network's.
+std::optional<hmm::Lexicon> InPhonesOf(const hmm::HmmModel& gaussians, const hmm::Lexicon& lexicon) {
+  if (gaussians.phones() == lexicon.phones()) return std::nullopt;
+  return WithContext(
+      [&] {
+        return hmm::Lexicon::Parse(lexicon.ToText(), "the lexicon's text", lexicon.options(), gaussians.phones());
+      },
+      [] {
+        return "the Gaussians that estimate speakers' transforms do not have all phones of the network; without "
+               "transforms (adapt = false) they are not needed";
+      });
+}
 
 // An utterance's alignment, unless it is to be aligned as a long one.
 struct ShortAlignment {
@@ -40,10 +55,11 @@ class ModelAligner {
   }
 
   std::vector<hmm::Alignment> AlignAll(const SpeakerTransforms& transforms) const {
-    return AlignAll(model_.hmm(), [&](size_t i, const Matrix& features) {
-      const auto transform = transforms.find(source_.Speaker(i));
-      return transform == transforms.end() ? model_.Score(features) : model_.ScoreAdapted(features, transform->second);
-    });
+    return AlignBy({model_.hmm(), lexicon_, model_.subsampling(), [&](size_t i, const Matrix& features) {
+                      const auto transform = transforms.find(source_.Speaker(i));
+                      return transform == transforms.end() ? model_.Score(features)
+                                                           : model_.ScoreAdapted(features, transform->second);
+                    }});
   }
 
   // What speakers' transforms are estimated from: the Gaussians' states, frame by frame. Chain models have others.
@@ -53,9 +69,11 @@ class ModelAligner {
       return AlignAll({});
     }
     // Of whole utterances, since a search that fails begins again with a wider beam.
-    return AlignAll(gaussians.hmm, [&](size_t, const Matrix& features) {
-      return std::make_unique<hmm::GmmScorer>(gaussians.FirstPassScores(features));
-    });
+    const std::optional<hmm::Lexicon> lexicon = InPhonesOf(gaussians.hmm, lexicon_);
+    return AlignBy(
+        {gaussians.hmm, lexicon ? *lexicon : lexicon_, /*subsampling=*/1, [&](size_t, const Matrix& features) {
+           return std::make_unique<hmm::GmmScorer>(gaussians.FirstPassScores(features));
+         }});
   }
 
   SpeakerTransforms EstimateTransforms(const std::vector<hmm::Alignment>& alignments) const {
@@ -75,7 +93,13 @@ class ModelAligner {
   const std::vector<hmm::WordIds>& words() const { return words_; }
 
  private:
-  using Scorer = std::function<std::unique_ptr<ScoreSource>(size_t i, const Matrix& features)>;
+  // What utterances are aligned by: the model itself, or the Gaussians that estimate its transforms.
+  struct Scorer {
+    const hmm::HmmModel& hmm;
+    const hmm::Lexicon& lexicon;  // in its phones
+    int subsampling;
+    std::function<std::unique_ptr<ScoreSource>(size_t i, const Matrix& features)> score;
+  };
 
   bool Usable(size_t i) const { return !words_[i].ids.empty() || source_.Words(i).empty(); }
 
@@ -86,13 +110,13 @@ class ModelAligner {
   }
 
   // Short utterances side by side, then the long ones, each on all threads.
-  std::vector<hmm::Alignment> AlignAll(const hmm::HmmModel& hmm, const Scorer& scorer) const {
+  std::vector<hmm::Alignment> AlignBy(const Scorer& scorer) const {
     std::vector<hmm::Alignment> alignments(source_.size());
     std::vector<size_t> long_ones;
     std::vector<int64_t> long_sizes;
     SpreadInOrder<ShortAlignment>(
         team_, sizes_, num_threads_, Spread::kToAll,
-        [&](size_t i) { return AboutUtterance(i, [&] { return AlignShort(i, hmm, scorer); }); },
+        [&](size_t i) { return AboutUtterance(i, [&] { return AlignShort(i, scorer); }); },
         [&](size_t i, ShortAlignment&& found) {
           alignments[i] = std::move(found.alignment);
           if (!found.is_long) return;
@@ -101,29 +125,27 @@ class ModelAligner {
         });
     SpreadInOrder<hmm::Alignment>(
         team_, long_sizes, /*num_threads=*/1, Spread::kToAll,
-        [&](size_t k) { return AboutUtterance(long_ones[k], [&] { return AlignLong(long_ones[k], hmm, scorer); }); },
+        [&](size_t k) { return AboutUtterance(long_ones[k], [&] { return AlignLong(long_ones[k], scorer); }); },
         [&](size_t k, hmm::Alignment&& alignment) { alignments[long_ones[k]] = std::move(alignment); });
     return alignments;
   }
 
-  ShortAlignment AlignShort(size_t i, const hmm::HmmModel& hmm, const Scorer& scorer) const {
+  ShortAlignment AlignShort(size_t i, const Scorer& scorer) const {
     const Matrix features = source_.Features(i);
     if (features.rows() == 0 || !Usable(i)) return {.alignment = {hmm::AlignStatus::kTooShort, {}, {}, 0, 0}};
     if (IsLong(features)) return {.is_long = true};
-    const auto scores = scorer(i, features);
-    if (options_.gaps.gaps == "all") return {.alignment = Gaps(hmm).Align(words_[i].ids, *scores)};
-    return {.alignment = Align(hmm, lexicon_, words_[i].ids, *scores, options_.training.align)};
+    const auto scores = scorer.score(i, features);
+    if (options_.gaps.gaps == "all") return {.alignment = Gaps(scorer).Align(words_[i].ids, *scores)};
+    return {.alignment = Align(scorer.hmm, scorer.lexicon, words_[i].ids, *scores, options_.training.align)};
   }
 
-  hmm::Alignment AlignLong(size_t i, const hmm::HmmModel& hmm, const Scorer& scorer) const {
-    return Gaps(hmm).AlignLong(
-        words_[i].ids, source_.Features(i), [&](const Matrix& rows) { return scorer(i, rows); }, num_threads_);
+  hmm::Alignment AlignLong(size_t i, const Scorer& scorer) const {
+    return Gaps(scorer).AlignLong(
+        words_[i].ids, source_.Features(i), [&](const Matrix& rows) { return scorer.score(i, rows); }, num_threads_);
   }
 
-  // By the model itself, or by the Gaussians that estimate its transforms.
-  GapAligner Gaps(const hmm::HmmModel& hmm) const {
-    const int subsampling = &hmm == &model_.hmm() ? model_.subsampling() : 1;
-    return {hmm, lexicon_, options_.training.align, options_.gaps, subsampling};
+  GapAligner Gaps(const Scorer& scorer) const {
+    return {scorer.hmm, scorer.lexicon, options_.training.align, options_.gaps, scorer.subsampling};
   }
 
   bool IsLong(const Matrix& features) const {

@@ -18,17 +18,51 @@ constexpr size_t kShards = 8;
 
 using Alignment = data::RandomAccessReader<std::vector<int32_t>>;
 
-int NumClasses(const Alignment& alignment, const data::FeatureSource& features) {
+int NumClasses(const Alignment& alignment, const std::vector<std::string>& keys) {
   int32_t most = -1;
-  for (const std::string& key : features.keys()) {
-    if (!alignment.Has(key)) continue;
+  for (const std::string& key : keys) {
     for (const int32_t pdf_id : alignment.Get(key)) most = std::max(most, pdf_id);
   }
   return most + 1;
 }
 
-hmm::FeatureTransform LdaTransform(const IvectorTrainingOptions& options, const data::FeatureSource& features,
-                                   int threads) {
+// Features of the utterances, which need as many values per frame as one another. Those without frames tell nothing.
+class EqualFeatures {
+ public:
+  EqualFeatures(const data::FeatureSource& features, const std::string& table) : features_(features), table_(table) {
+    for (const std::string& key : features.keys()) {
+      const Matrix x = features.Get(key);
+      if (x.rows() == 0) continue;
+      first_ = key;
+      dim_ = x.cols();
+      return;
+    }
+    Throw<InputError>("none of the {} utterances of '{}' has a frame: there is no speech to train an extractor on",
+                      features.keys().size(), table);
+  }
+
+  const std::vector<std::string>& keys() const { return features_.keys(); }
+  int64_t dim() const { return dim_; }
+
+  /// [frames, dim()]
+  Matrix Get(const std::string& utt_id) const {
+    Matrix x = features_.Get(utt_id);
+    if (x.rows() == 0) return Matrix(0, dim_);
+    if (x.cols() != dim_) {
+      Throw<InputError>("'{}', utterance '{}': {} features per frame, but utterance '{}' has {}", table_, utt_id,
+                        x.cols(), first_, dim_);
+    }
+    return x;
+  }
+
+ private:
+  const data::FeatureSource& features_;
+  const std::string& table_;
+  std::string first_;  // utterance with frames
+  int64_t dim_ = 0;
+};
+
+hmm::FeatureTransform LdaTransform(const IvectorTrainingOptions& options, const EqualFeatures& features, int threads) {
   data::RequireTableAsWritten(options.alignment);
   const Alignment alignment(options.alignment);
   std::vector<std::string> keys;
@@ -36,8 +70,8 @@ hmm::FeatureTransform LdaTransform(const IvectorTrainingOptions& options, const 
     if (alignment.Has(key)) keys.push_back(key);
   }
   if (keys.empty()) Throw<InputError>("'{}' has none of the utterances", options.alignment);
-  const int classes = NumClasses(alignment, features);
-  const int64_t spliced = features.Get(keys[0]).cols() * (2 * options.lda_context + 1);
+  const int classes = NumClasses(alignment, keys);
+  const int64_t spliced = features.dim() * (2 * options.lda_context + 1);
   if (options.lda_dim > spliced) {
     Throw<UsageError>("--lda-dim {} of features that have {} dimensions with their context", options.lda_dim, spliced);
   }
@@ -70,12 +104,14 @@ hmm::IvectorStats Collect(const hmm::IvectorExtractor& extractor, const data::Fe
 }
 
 TrainedExtractor TrainExtractor(const IvectorTrainingOptions& options, const data::FeatureSource& features,
-                                const std::vector<IvectorSpeaker>& speakers, uint64_t seed, int threads) {
+                                const std::string& table, const std::vector<IvectorSpeaker>& speakers, uint64_t seed,
+                                int threads) {
+  const EqualFeatures equal(features, table);
   hmm::FeatureTransform transform;
-  if (!options.alignment.empty()) transform = LdaTransform(options, features, threads);
+  if (!options.alignment.empty()) transform = LdaTransform(options, equal, threads);
   const std::vector<std::string>& keys = features.keys();
   const hmm::FrameReader frames{keys.size(), [&](size_t i) {
-                                  Matrix x = features.Get(keys[i]);
+                                  Matrix x = equal.Get(keys[i]);
                                   return transform.out_dim() > 0 ? transform.Apply(x) : x;
                                 }};
   TrainedExtractor trained{{hmm::TrainBackground(frames, options.background, seed, threads), options.dim, seed,

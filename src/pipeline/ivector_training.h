@@ -24,8 +24,11 @@ struct TrainedExtractor {
   double gain = 0.0;  // nats per speaker over none
 };
 
+/// `table`: the features', for errors. Utterances without frames tell nothing; those of other dimensions than the rest
+/// are refused.
 TrainedExtractor TrainExtractor(const IvectorTrainingOptions& options, const data::FeatureSource& features,
-                                const std::vector<IvectorSpeaker>& speakers, uint64_t seed, int threads);
+                                const std::string& table, const std::vector<IvectorSpeaker>& speakers, uint64_t seed,
+                                int threads);
 
 /// Of all that a speaker says.
 hmm::IvectorStats Collect(const hmm::IvectorExtractor& extractor, const data::FeatureSource& features,

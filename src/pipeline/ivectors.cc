@@ -77,15 +77,13 @@ class IvectorRun {
       log::Warn("{} {}s tell little about {} numbers in which they differ: take fewer (--dim)", speakers.size(),
                 request_.per, request_.training.dim);
     }
-    TrainedExtractor trained = TrainExtractor(request_.training, features_, speakers, request_.seed, request_.threads);
+    TrainedExtractor trained = TrainExtractor(request_.training, features_, request_.features.features, speakers,
+                                              request_.seed, request_.threads);
     report_.training = {trained.extractor.background().num_gaussians(), trained.gain};
     return std::move(trained.extractor);
   }
 
   size_t WriteWhole(const hmm::IvectorExtractor& extractor, const std::vector<IvectorSpeaker>& speakers) const {
-    if (request_.speaker_utterances > 0) {
-      throw UsageError("--speaker-utterances is for vectors that are made --online: a table has one for each speaker");
-    }
     // Tables are sorted by their keys.
     std::vector<const IvectorSpeaker*> sorted;
     for (const IvectorSpeaker& speaker : speakers) sorted.push_back(&speaker);
@@ -151,6 +149,11 @@ void RequireOtherTables(const IvectorRequest& request) {
   }
 }
 
+void RequireOneVectorPerSpeaker(const IvectorRequest& request) {
+  if (request.online || request.speaker_utterances == 0) return;
+  throw UsageError("--speaker-utterances is for vectors that are made --online: a table has one for each speaker");
+}
+
 // What an extractor that is there has decided already.
 void RequireNoTraining(const IvectorRequest& request) {
   if (request.extractor.empty()) return;
@@ -165,6 +168,7 @@ void RequireNoTraining(const IvectorRequest& request) {
 
 IvectorReport MakeIvectors(const IvectorRequest& request) {
   RequireOtherTables(request);
+  RequireOneVectorPerSpeaker(request);
   RequireNoTraining(request);
   MakeFolder(request.out);
   return IvectorRun(request).Run();

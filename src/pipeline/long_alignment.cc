@@ -99,12 +99,15 @@ hmm::Alignment GapAligner::Align(std::span<const int32_t> words, ScoreSource& sc
   const auto said = std::min(words.size(), kMostWithGaps);
   std::vector<int32_t> ends(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(said - said / 2));
   ends.insert(ends.end(), words.end() - static_cast<std::ptrdiff_t>(said / 2), words.end());
-  hmm::Alignment found = hmm::Align(model_, BuildAlignGraph(model_, lexicon_, ends, &gaps_.costs), with_any, align_);
+  const auto graph_of = [&](std::span<const int32_t> some) {
+    return BuildAlignGraph(model_, lexicon_, some, LexiconScale(model_, align_), &gaps_.costs);
+  };
+  hmm::Alignment found = hmm::Align(model_, graph_of(ends), with_any, align_);
   if (found.status == hmm::AlignStatus::kNoPath) {
     // Without any words there always is one, if no beam cuts it off: a part must not cost the whole recording.
     hmm::AlignOptions options = align_;
     options.beam = kNoBeam;
-    found = hmm::Align(model_, BuildAlignGraph(model_, lexicon_, {}, &gaps_.costs), with_any, options);
+    found = hmm::Align(model_, graph_of({}), with_any, options);
   }
   for (hmm::AlignedPhone& phone : found.phones) {
     if (phone.word_position >= static_cast<int32_t>(said - said / 2)) {

@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "antiphon/error.h"
 #include "api/as_decode.h"
@@ -34,6 +38,20 @@ class AsAlign : public testing::AsDecode {
     return request;
   }
 
+  // A network whose frames are three of the features' each.
+  std::string ChainNetwork() {
+    const std::string name = Model(true);
+    nn::Model model = nn::Model::Load(name);
+    model.network = nn::Network(
+        Config::Parse("layer = [{type = 'tdnn', dim = 12}, {type = 'splice', offsets = [-1, 0, 1], stride = 3}, {type "
+                      "= 'affine', init-scale = 20.0}]",
+                      "net.toml"),
+        6 * model.feature_dim, system_.gmm.hmm.num_pdfs(), 7);
+    model.frame_subsampling = 3;
+    model.Save(name);
+    return name;
+  }
+
   void ExpectSame(const AlignedSpeech& speech, const pipeline::AlignRequest& request) {
     std::filesystem::remove_all(request.out);
     pipeline::Align(request, Team::Alone(), 1);
@@ -43,6 +61,35 @@ class AsAlign : public testing::AsDecode {
 
   static constexpr char kText[] = "ONE TWO TWO ONE TWO ONE";
 };
+
+// Of these phones, and silence: those that the model has, too, keep their Gaussians.
+hmm::GmmModel WithPhones(const hmm::GmmModel& model, const std::vector<std::string>& names) {
+  hmm::GmmModel changed = model;
+  const hmm::PhoneSet phones(names, {"SIL"}, false);
+  const hmm::Topology topology(phones, {});
+  changed.hmm = hmm::HmmModel(phones, topology, hmm::ContextTree::Monophone(topology));
+  const auto pdf_of = [](const hmm::HmmModel& hmm, const std::string& phone, int state) {
+    const int32_t window[] = {hmm.phones().Id(phone)};
+    return hmm.transitions().EntryPdf(hmm.TransitionState(window, state));
+  };
+  const auto change = [&](const hmm::GmmSet& before) {
+    const hmm::GmmSet set = testing::SmallGmmSet(changed.hmm.num_pdfs(), before.dim(), 5);
+    Matrix means = set.means();
+    for (const std::string& phone : phones.Names()) {
+      if (model.hmm.phones().Find(phone) == 0) continue;
+      const auto states = static_cast<int>(topology.Entry(phones.Id(phone)).size()) - 1;
+      for (int state = 0; state < states; ++state) {
+        const auto from = before.means().Row(pdf_of(model.hmm, phone, state));
+        std::ranges::copy(from, means.Row(pdf_of(changed.hmm, phone, state)).begin());
+      }
+    }
+    return hmm::GmmSet({set.first_gaussians().begin(), set.first_gaussians().end()},
+                       {set.weights().begin(), set.weights().end()}, std::move(means), set.variances());
+  };
+  changed.gmm = change(model.gmm);
+  changed.first_pass = change(*model.first_pass);
+  return changed;
+}
 
 TEST_F(AsAlign, FindsTheSameTimes) {
   for (const bool network : {false, true}) {
@@ -93,17 +140,9 @@ TEST_F(AsAlign, NormalisesAsTheModelSays) {
   EXPECT_NE(likelihoods[0], likelihoods[2]);
 }
 
-// A chain model's frames are three of the features' each. The Gaussians that adapt it align frames of their own.
+// The Gaussians that adapt it align frames of their own.
 TEST_F(AsAlign, TimesOfAChainModelAreSeconds) {
-  const std::string name = Model(true), speech = Speech(12);
-  nn::Model model = nn::Model::Load(name);
-  model.network =
-      nn::Network(Config::Parse("layer = [{type = 'tdnn', dim = 12}, {type = 'splice', offsets = [-1, 0, 1], stride = "
-                                "3}, {type = 'affine', init-scale = 20.0}]",
-                                "net.toml"),
-                  6 * model.feature_dim, system_.gmm.hmm.num_pdfs(), 7);
-  model.frame_subsampling = 3;
-  model.Save(name);
+  const std::string name = ChainNetwork(), speech = Speech(12);
   for (const bool adapt : {false, true}) {
     SCOPED_TRACE(adapt ? "adapted" : "not adapted");
     const AlignedSpeech aligned = Aligner(name, Lexicon(), {.adapt = adapt}).AlignFile(speech, kText);
@@ -115,6 +154,39 @@ TEST_F(AsAlign, TimesOfAChainModelAreSeconds) {
     // In steps of the features: the recording ends within a frame of the network.
     EXPECT_NE(std::lround(aligned.phones.back().end_s / 0.01) % 3, 0) << aligned.phones.back().end_s;
   }
+}
+
+// By names of phones, whatever ids these have.
+TEST_F(AsAlign, GaussiansMayHaveOtherPhonesThanTheNetworkThatTheyAdapt) {
+  const std::string name = ChainNetwork(), speech = Speech(12);
+  AlignerSettings settings{.options = "min-fmllr-frames = 10"};
+  pipeline::AlignRequest request = Request(name, speech);
+  request.training.min_fmllr_frames = 10;
+  const auto adapt_by = [&](const std::vector<std::string>& phones) {
+    WithPhones(system_.gmm, phones).Save(Path("other.safetensors"));
+    const MappedFile file(Path("other.safetensors"));
+    nn::Model model = nn::Model::Load(name);
+    model.speaker_model.assign(file.bytes().begin(), file.bytes().end());
+    model.Save(name);
+  };
+  std::vector<std::string> transforms;
+  for (const std::vector<std::string>& phones : {std::vector<std::string>{"A", "B"}, {"0", "A", "B"}}) {
+    adapt_by(phones);
+    ExpectSame(Aligner(name, Lexicon(), settings).AlignFile(speech, kText), request);
+    EXPECT_NE(pipeline::ReadSpeakerTransforms(Path("ali/fmllr.scp")).begin()->second(0, 0), 1.0F);
+    transforms.push_back(ReadFile(Path("ali/fmllr.ark")));
+  }
+  EXPECT_EQ(transforms[0], transforms[1]);
+
+  adapt_by({"A", "C"});
+  try {
+    Aligner(name, Lexicon(), settings).AlignFile(speech, kText);
+    ADD_FAILURE() << "aligned words in phones that the Gaussians lack";
+  } catch (const InputError& e) {
+    EXPECT_THAT(e.what(), ::testing::AllOf(HasSubstr("do not have all phones"), HasSubstr("'B'")));
+  }
+  settings.adapt = false;
+  EXPECT_EQ(Aligner(name, Lexicon(), settings).AlignFile(speech, kText).words.size(), 6U);
 }
 
 TEST_F(AsAlign, TakesTheOptionsOfTheCommand) {

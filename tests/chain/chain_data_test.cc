@@ -57,6 +57,17 @@ TEST(ChainData, IsRefusedUnlessItIsWhole) {
   EXPECT_THAT(WhyNot(folder.path()), HasSubstr("no denominator graph"));
 }
 
+TEST(ChainData, IsWholeOnlyWithItsLastFile) {
+  const antiphon::testing::TemporaryFolder folder;
+  const ChainData data = testing::ToyData();
+  data.Save(folder.path());
+  // Where this cannot be written, what was there before is whole no longer.
+  std::filesystem::remove(folder / "pdf.ark");
+  std::filesystem::create_directories(folder / "pdf.ark" / "in the way");
+  EXPECT_THROW(data.Save(folder.path()), Error);
+  EXPECT_THAT(WhyNot(folder.path()), HasSubstr("interrupted"));
+}
+
 // Another phone, or half of the utterances, reads as well.
 TEST(ChainData, IsRefusedUnlessItsTablesAreAsWritten) {
   const antiphon::testing::TemporaryFolder folder;
@@ -69,7 +80,6 @@ TEST(ChainData, IsRefusedUnlessItsTablesAreAsWritten) {
   WriteFileAtomically(folder / "phones.ark", phones);
   EXPECT_THAT(WhyNot(folder.path()), HasSubstr("phones.ark' is not what"));
 
-  WritePdfs(data, folder.path());
   const std::string script = (folder / "pdf.scp").string(), lines = ReadFile(script);
   EXPECT_NO_THROW(data::RequireTableAsWritten(script));
   WriteFileAtomically(script, lines.substr(0, lines.find('\n') + 1));

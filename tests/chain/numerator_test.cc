@@ -173,6 +173,19 @@ TEST(Numerator, IsNeverMoreThanTheDenominator) {
   }
 }
 
+// Where the initial probability has come to 0 so far from the beginning, a chunk has paths, but of weight 0.
+TEST(Numerator, NeedsAPathThatIsPossible) {
+  ChainData data = testing::ToyData();
+  std::vector<DenominatorGraph::State> states(data.denominator.states().begin(), data.denominator.states().end());
+  for (size_t s = 1; s < states.size(); ++s) states[s].initial = 0;
+  const auto arcs = data.denominator.arcs();
+  data.denominator = DenominatorGraph(std::move(states), {arcs.begin(), arcs.end()}, data.model.num_pdfs());
+  const ContextPdfs pdfs(data.model);
+  const Reference reference = testing::TimedReference({1, 2, 3, 4, 1}, 0);
+  EXPECT_EQ(Numerator(data.denominator, pdfs, reference, {0, 5}, {}).problem(), "");
+  EXPECT_THAT(Numerator(data.denominator, pdfs, reference, {12, 5}, {}).problem(), HasSubstr("where it begins"));
+}
+
 TEST(Numerator, SaysWhatIsWrong) {
   const ChainData data = testing::ToyData();
   const ContextPdfs pdfs(data.model);

@@ -132,6 +132,7 @@ void SayAll(const Lexicon& lexicon, std::span<const int32_t> words,
 double ExhaustiveBest(const HmmModel& model, const Lexicon& lexicon, std::span<const int32_t> words,
                       const Matrix& scores, const AlignOptions& options) {
   double best = -std::numeric_limits<double>::infinity();
+  const double cost_scale = model.topology().IsChain() ? options.acoustic_scale : 1.0;
   const auto num_frames = static_cast<size_t>(scores.rows());
   SayAll(lexicon, words, [&](const std::vector<int32_t>& phones, double cost) {
     std::vector<int32_t> ids;
@@ -151,7 +152,7 @@ double ExhaustiveBest(const HmmModel& model, const Lexicon& lexicon, std::span<c
           } else if (phone + 1 < phones.size()) {
             walk(phone + 1, 0);
           } else if (ids.size() == num_frames) {
-            best = std::max(best, ScoreOfPath(model, ids, scores, options) - cost);
+            best = std::max(best, ScoreOfPath(model, ids, scores, options) - cost_scale * cost);
           }
           ids.push_back(model.transitions().SelfLoopOf(ts));
         }
@@ -208,6 +209,34 @@ TEST(Aligner, FindsTheBestOfAllPathsWhereEnteringIsNotStaying) {
   const Lexicon lexicon = Lexicon::Parse("A 1.0 X Y\nA 0.4 Y\nB 1.0 Y X\nC 1.0 X X\n", "toy");
   ExpectEqualsExhaustiveSearch(ChainModel(lexicon), lexicon, {1, 2}, false);
   ExpectEqualsExhaustiveSearch(ChainModel(lexicon), lexicon, {3, 1, 3}, true);
+}
+
+// Against a chain model's scores, a pronunciation that is e⁵ times likelier weighs 5, at whatever scale.
+TEST(Aligner, WeighsPronunciationsAsTheModelWasTrained) {
+  const Lexicon lexicon = Lexicon::Parse("A 1.0 X\nA 0.006737947 Y\n", "toy");
+  for (const bool chain : {false, true}) {
+    const HmmModel model = chain ? ChainModel(lexicon) : Model(lexicon, 1, 1);
+    const auto pronounced = [&](double better) {
+      Matrix table(4, model.num_pdfs());
+      for (int64_t t = 0; t < table.rows(); ++t) {
+        for (int32_t pdf = 0; pdf < model.num_pdfs(); ++pdf) table(t, pdf) = -100.0F;
+      }
+      const TransitionModel& transitions = model.transitions();
+      for (int32_t id = 1; id <= transitions.num_transition_ids(); ++id) {
+        const int32_t phone = transitions.Phone(id);
+        if (lexicon.phones().IsSilence(phone)) continue;
+        const bool likely = lexicon.phones().Name(phone) == "X";
+        for (int64_t t = 0; t < table.rows(); ++t) {
+          table(t, transitions.Pdf(id)) = likely ? 0.0F : static_cast<float>(better / 4);
+        }
+      }
+      TableScores scores(table, true);
+      const Alignment found = Align(model, lexicon, std::vector<int32_t>{1}, scores, {.beam = 1e6});
+      return found.phones.size() == 1 ? lexicon.phones().Name(found.phones[0].phone) : "several phones";
+    };
+    EXPECT_EQ(pronounced(chain ? 4.0 : 40.0), "X");
+    EXPECT_EQ(pronounced(chain ? 6.0 : 60.0), "Y");
+  }
 }
 
 TEST(Aligner, RecoversTheTruthOfSyntheticSpeech) {

@@ -71,7 +71,7 @@ struct Task {
     AnySpeechScores any(scores, 0.2);  // two of eleven classes: half as good as the right one
     const std::vector<int32_t> ids = Ids(text);
     const GapCosts gaps{.speech = 4.0, .text = 2.0, .word = 0.5};  // words of two frames are cheap here
-    const AlignGraph graph = BuildAlignGraph(model, lexicon, ids, &gaps);
+    const AlignGraph graph = BuildAlignGraph(model, lexicon, ids, /*lexicon_scale=*/1.0, &gaps);
     const Alignment found = hmm::Align(model, graph, any, {.beam = 100});
     EXPECT_TRUE(found.ok());
     EXPECT_EQ(found.transition_ids.size(), static_cast<size_t>(scores.num_frames_ready()));

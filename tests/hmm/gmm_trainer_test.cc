@@ -59,6 +59,7 @@ class SyntheticSpeech : public UtteranceSource {
 
   const std::vector<AlignedPhone>& Truth(size_t i) const { return truth_[i]; }
   void Say(size_t i, std::vector<std::string> words) { words_[i] = std::move(words); }
+  void SaidBy(size_t i, std::string speaker) { speakers_[i] = std::move(speaker); }
   void Cut(size_t i, int64_t frames) { features_[i] = Matrix(features_[i].view().Rows(0, frames)); }
 
  private:
@@ -166,6 +167,24 @@ TEST_F(GmmTrainer, GoesThroughAllStagesWithRisingLikelihood) {
   const Alignment before = Align(result.model.hmm, lexicon_, result.words[i].ids, first, {});
   const Alignment after = Align(result.model.hmm, lexicon_, result.words[i].ids, second, {});
   EXPECT_GT(after.log_likelihood, before.log_likelihood);
+}
+
+// Whoever reads the features of this training needs a transform of each speaker.
+TEST_F(GmmTrainer, HasATransformOfSpeakersWhoSayLittle) {
+  speech_.SaidBy(7, "brief");
+  GmmTrainingOptions options = QuickOptions("sat");
+  options.min_fmllr_frames = 500;  // an utterance has some 130
+  const GmmTrainingResult result = TrainGmm(speech_, lexicon_, options, 2, 1);
+  ASSERT_EQ(result.fmllr.size(), 4u);
+  for (const auto& [speaker, transform] : result.fmllr) {
+    ASSERT_EQ(transform.cols(), transform.rows() + 1);
+    bool identity = true;
+    for (int64_t r = 0; r < transform.rows(); ++r) {
+      for (int64_t c = 0; c < transform.cols(); ++c) identity = identity && transform(r, c) == (r == c ? 1.0F : 0.0F);
+    }
+    EXPECT_EQ(identity, speaker == "brief") << speaker;
+  }
+  EXPECT_TRUE(TrainGmm(speech_, lexicon_, QuickOptions("mono"), 2, 1).fmllr.empty());
 }
 
 TEST_F(GmmTrainer, GivesTheSameBitsWithAnyNumberOfThreads) {

@@ -212,6 +212,7 @@ TEST_F(DrawnSpeakers, IsTheSameFromItsFile) {
   const IvectorExtractor again = IvectorExtractor::Load(folder / "extractor.safetensors");
   EXPECT_EQ(extractor.Infer(extractor.Collect(utterances[0])).mean, again.Infer(again.Collect(utterances[0])).mean);
   EXPECT_THROW(again.Collect(Matrix(5, kDim + 1)), ShapeError);
+  EXPECT_EQ(again.Collect(Matrix()).count(), 0);
 }
 
 TEST(Ivector, RefusesOtherFilesAndNoSpeech) {

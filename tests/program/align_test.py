@@ -83,6 +83,37 @@ class Align(system.SystemTest):
         self.assertRegex(told["lies-align"], r"\d of 23 aligned utterances may not say their text; the first is s1-u05 "
                                              r"\(unlike its text.*\); all stand in '.*lies-align/scores.tsv'")
 
+    def test_what_an_earlier_run_left_is_not_taken_for_the_new_one(self):
+        old = self.root / "old"
+        shutil.copytree(self.root / "align", old)
+        transforms = [old / f"fmllr.{ending}" for ending in ("scp", "ark", "checksums.json")]
+        model = (old / "model.safetensors").read_bytes()
+
+        def spoil():
+            for path in transforms:
+                path.write_text("of another training\n")
+        spoil()
+        # Mixtures that do not adapt to speakers have no transforms.
+        system.must("chain", "--alignment", old, "--data", self.root / "gmm", self.root / "old-chain")
+        system.must("align", "--data", self.root / "gmm", "--lexicon", self.root / "lexicon.txt", "--out", old,
+                    "--last-stage", "mono")
+        self.assertFalse([path for path in transforms if path.exists()])
+        self.assertEqual((old / "model.safetensors").read_bytes(), model)
+        # The model that is given stays where it is.
+        spoil()
+        again = system.run("align", "--data", self.root / "gmm", "--lexicon", self.root / "lexicon.txt", "--model",
+                           old / "model.safetensors", "--out", old)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertFalse([path for path in transforms if path.exists()])
+        self.assertEqual((old / "model.safetensors").read_bytes(), model)
+        # One of an earlier training is not that of the tables by another.
+        self.assertEqual(self.align(self.root / "gmm", "old").returncode, 0)
+        self.assertFalse((old / "model.safetensors").exists())
+        # A network is none that align left.
+        shutil.copy(self.root / "net/model.safetensors", old)
+        self.assertEqual(self.align(self.root / "gmm", "old").returncode, 0)
+        self.assertTrue((old / "model.safetensors").exists())
+
     def test_long_recordings_say_what_does_not_agree(self):
         random_ = random.Random(5)
         words = [random_.choice("AB") for _ in range(80)]
