@@ -221,8 +221,9 @@ Model Model::Load(const std::filesystem::path& path) {
 std::vector<const Parameter*> SavedOrder(const Network& network) {
   std::vector<const Parameter*> order;
   for (const auto all : {network.buffers(), network.parameters()}) order.insert(order.end(), all.begin(), all.end());
-  const auto as_they_are = std::ranges::stable_partition(order, [](const Parameter* p) { return !IsStoredAsItIs(*p); });
-  std::ranges::sort(as_they_are, {}, [](const Parameter* p) -> const std::string& { return p->name; });
+  const auto as_they_are =
+      std::stable_partition(order.begin(), order.end(), [](const Parameter* p) { return !IsStoredAsItIs(*p); });
+  std::sort(as_they_are, order.end(), [](const Parameter* a, const Parameter* b) { return a->name < b->name; });
   return order;
 }
 
