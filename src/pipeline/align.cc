@@ -55,14 +55,18 @@ void RemoveWhatOthersLeft(const AlignRequest& request) {
   const data::FeatureSourceOptions& read = request.features;
   const auto remove = [&](const fs::path& file) {
     std::error_code error;
-    if (fs::remove(file, error)) return true;
+    fs::remove(file, error);
     if (error) ThrowIo("remove", file, error.value());
-    return false;
   };
   const fs::path model = out / "model.safetensors";
   const bool reads_model = IsSamePlace(model, request.model) || IsSamePlace(model, read.speaker_model);
-  if (!request.model.empty() && !reads_model && IsOfEarlierTraining(model) && remove(model)) {
-    log::Info("removed '{}': it belongs to the tables of an earlier training, which are written anew", model.string());
+  if (!request.model.empty() && !reads_model && IsOfEarlierTraining(model)) {
+    const fs::path aside = model.string() + ".old";  // others may still need it
+    std::error_code error;
+    fs::rename(model, aside, error);
+    if (error) ThrowIo("rename", model, error.value());
+    log::Warn("'{}' is '{}' now: it belongs to the tables of an earlier training, which are written anew",
+              model.string(), aside.string());
   }
   if (!read.speaker_transforms.empty()) {
     const fs::path table = data::ParseTableName(read.speaker_transforms).path;

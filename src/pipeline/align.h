@@ -3,7 +3,8 @@
 //
 // Leaves ali.scp, pdf.scp, phones.ctm and words.ctm (pipeline/align_output.h), report.txt and report.json;
 // model.safetensors of a training; fmllr.scp of a model that adapts to speakers; features/ and data/ where they had to
-// be made. An earlier run's fmllr.scp, and with a model given also its model.safetensors, are removed.
+// be made. An earlier run's fmllr.scp is removed, and with a model given its model.safetensors gets ".old" behind its
+// name.
 // Threads: one caller per member of the team. Errors: UsageError and InputError, naming file or utterance.
 #pragma once
 
