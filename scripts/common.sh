@@ -19,6 +19,9 @@ retry() {
 
 # make_venv PYTHON FOLDER: an environment with pip, unless it is there; what was left half made is made anew.
 make_venv() {
+  if ! "$2/bin/python" -m pip --version >/dev/null 2>&1 && compgen -G "$2/.installed-*" >/dev/null; then
+    die "the Python of $2 does not run any more, or has lost its pip; remove $2, and it is made anew"
+  fi
   "$2/bin/python" -m pip --version >/dev/null 2>&1 || "$1" -m venv --clear "$2" ||
     die "$1 cannot make an environment in $2 (Debian: python3-venv)"
 }
@@ -62,11 +65,12 @@ cores() {
 
 # As many compilers at once as there are cores, and 1.5 GiB of memory for each.
 jobs() {
-  local mib limit used
+  local mib limit used cache  # what files keep in memory is given back when it is wanted
   mib=$(awk '/MemAvailable/ {print int($2 / 1024)}' /proc/meminfo)
   if read -r limit 2>/dev/null </sys/fs/cgroup/memory.max && [[ $limit != max ]] &&
     read -r used 2>/dev/null </sys/fs/cgroup/memory.current; then
-    mib=$(least "$mib" $(((limit - used) / 1048576)))
+    cache=$(awk '$1 == "inactive_file" {print $2}' /sys/fs/cgroup/memory.stat 2>/dev/null || true)
+    mib=$(least "$mib" $(((limit - used + ${cache:-0}) / 1048576)))
   fi
   least "$(cores)" $((mib < 1536 ? 1 : mib / 1536))
 }
