@@ -16,6 +16,8 @@ namespace {
 
 constexpr size_t kNoteLength = 400;
 
+}  // namespace
+
 std::string FromRankZero(comm::Communicator& comm, std::string text) {
   uint64_t size = text.size();
   comm.Broadcast(0, std::as_writable_bytes(std::span(&size, 1)));
@@ -23,8 +25,6 @@ std::string FromRankZero(comm::Communicator& comm, std::string text) {
   comm.Broadcast(0, std::as_writable_bytes(std::span(text)));
   return text;
 }
-
-}  // namespace
 
 std::string DescribeModels(const TrainingTask& task) {
   std::string lines;

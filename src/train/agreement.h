@@ -12,6 +12,9 @@ namespace antiphon::train {
 /// whether the run goes on from a checkpoint.
 std::string DescribeForAgreement(const TrainingTask& task, const TrainOptions& options, int world_size, bool resume);
 
+/// Rank 0's text, on all ranks. Collective.
+std::string FromRankZero(comm::Communicator& comm, std::string text);
+
 /// Initial model and teachers as lines; empty without.
 std::string DescribeModels(const TrainingTask& task);
 

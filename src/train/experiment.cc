@@ -82,6 +82,11 @@ std::string WithoutDivision(std::string parallel) {
 
 }  // namespace
 
+bool NamesInputs(const TrainOptions& options) {
+  return !options.side.labels.empty() || !options.side.store.empty() || !options.teacher.targets.empty() ||
+         !options.sequence.lattices.empty() || !options.sequence.chain_data.empty();
+}
+
 std::string DescribeInputs(const TrainOptions& options) {
   std::string lines;
   const auto add = [&](const char* option, uint64_t sum) {

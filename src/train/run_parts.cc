@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "train/agreement.h"
 #include "train/experiment.h"
 
 namespace antiphon::train {
@@ -44,7 +45,8 @@ RunParts::RunParts(const TrainingTask& its_task, const TrainOptions& its_options
   }
   data.OpenPool(task, options, replica.outline(), comm.world_size() / (parts ? parts->ranks() : 1), comm);
   replica.Build(std::move(parts), data, schedule.decides());
-  inputs = DescribeInputs(options);
+  // Read once, and the same on all ranks, which decide by it together whether a checkpoint is of this experiment.
+  if (NamesInputs(options)) inputs = FromRankZero(comm, comm.rank() == 0 ? DescribeInputs(options) : "");
 }
 
 double RunParts::Progress() const {
