@@ -183,11 +183,22 @@ class Sweeper {
   Reached FromHere(const SweptRun& run, const Config& training, const Reached& before) const {
     Reached now;
     now.configuration = training.ToToml();
-    now.files = train::DescribeFiles(WithModelFiles(ReadTrainingJob(training).request));
-    if (before.configuration != now.configuration) return now;
+    const bool same = before.configuration == now.configuration;
+    const bool ended = same && (before.finished || !before.diverged.empty());
+    try {
+      now.files = train::DescribeFiles(WithModelFiles(ReadTrainingJob(training).request));
+    } catch (const Error& e) {
+      if (!ended) throw;
+      log::Warn("run {} had ended, and counts as it is: {}", run.number, e.what());
+      return before;
+    }
+    if (!same) return now;
     if (before.files == now.files) return before;
     // Nobody knows of an earlier version's run what the files held then: the training compares its checkpoint.
-    if (before.files.empty()) return now;
+    if (before.files.empty()) {
+      const bool compares = before.diverged.empty() && fs::exists(run.folder / "checkpoint");
+      return ended && !compares ? before : now;
+    }
     log::Warn("run {}: stores, models or other files that it names have changed since; it starts anew", run.number);
     fs::remove_all(run.folder / "checkpoint");
     now.Save(run.folder / "reached.json");
