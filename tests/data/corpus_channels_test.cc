@@ -53,6 +53,8 @@ TEST(Lhotse, TakesTheSourceThatHoldsTheChannel) {
   add("eve", "meeting", R"(, "channel": [3])");
   add("two", "meeting", R"(, "channel": [1, 3])");
   add("dan", "note", "");
+  add("kim", "note", R"(, "channel": 1)");
+  add("pat", "note", R"(, "channel": null)");
   add("lost", "meeting", R"(, "channel": 2)");
   add("wide", "meeting", R"(, "channel": [0, 1])");
   add("mute", "meeting", "");
@@ -63,7 +65,8 @@ TEST(Lhotse, TakesTheSourceThatHoldsTheChannel) {
     found.push_back({row.id, row.file, row.channel});
   }
   const std::vector<std::vector<std::string>> expected = {
-      {"ann", "a.wav", ""}, {"bob", "b.wav", "1"}, {"eve", "b.wav", "0"}, {"two", "b.wav", ""}, {"dan", "c.wav", ""}};
+      {"ann", "a.wav", ""}, {"bob", "b.wav", "1"}, {"eve", "b.wav", "0"}, {"two", "b.wav", ""},
+      {"dan", "c.wav", ""}, {"kim", "c.wav", ""},  {"pat", "c.wav", ""}};
   EXPECT_EQ(found, expected);
   ASSERT_EQ(problems.size(), 3);
   EXPECT_THAT(problems[0].what, HasSubstr("supervision 'lost' is of channel [2] of recording 'meeting'"));

@@ -88,7 +88,7 @@ class Lhotse : public CorpusFormat {
     Recorded recording{object.at("id"), {}, object.value("duration", -1.0)};
     for (const nlohmann::json& source : object.at("sources")) {
       if (TextAt(source, {"type"}) != "file") Throw<InputError>("its source is no file");
-      recording.sources.push_back({source.at("source"), source.value("channels", std::vector<int>())});
+      recording.sources.push_back({source.at("source"), IntsAt(source, "channels")});
     }
     if (recording.sources.empty()) Throw<InputError>("it has no source");
     return recording;
@@ -98,7 +98,8 @@ class Lhotse : public CorpusFormat {
   static const Source& SourceOf(const nlohmann::json& supervision, const std::vector<int>& channels,
                                 const Recorded& recording) {
     const std::vector<Source>& sources = recording.sources;
-    if (sources.size() == 1 && (channels.empty() || sources[0].channels.empty())) return sources[0];
+    // A party of a call in a file of its own keeps the channel that it had in the call.
+    if (sources.size() == 1 && (channels.empty() || sources[0].channels.size() <= 1)) return sources[0];
     const auto holds_all = [&](const Source& source) {
       return std::ranges::all_of(channels, [&](int c) { return std::ranges::count(source.channels, c) > 0; });
     };
@@ -120,7 +121,7 @@ class Lhotse : public CorpusFormat {
     TranscriptRow row;
     row.where = where;
     row.id = object.at("id");
-    const std::vector<int> channels = ChannelsIn(object);
+    const std::vector<int> channels = IntsAt(object, "channel");
     const Source& source = SourceOf(object, channels, recording);
     row.file = source.file;
     row.text = TextAt(object, {"text"});
@@ -138,10 +139,11 @@ class Lhotse : public CorpusFormat {
     return row;
   }
 
-  static std::vector<int> ChannelsIn(const nlohmann::json& supervision) {
-    if (!supervision.contains("channel")) return {};
-    const nlohmann::json& channel = supervision.at("channel");
-    return channel.is_array() ? channel.get<std::vector<int>>() : std::vector<int>{channel.get<int>()};
+  // A number, a list of them, or nothing.
+  static std::vector<int> IntsAt(const nlohmann::json& object, const char* key) {
+    if (!object.contains(key) || object.at(key).is_null()) return {};
+    const nlohmann::json& value = object.at(key);
+    return value.is_array() ? value.get<std::vector<int>>() : std::vector<int>{value.get<int>()};
   }
 };
 
