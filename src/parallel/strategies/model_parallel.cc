@@ -115,8 +115,8 @@ class ModelParallel : public Strategy, public Checkpointable, public DividesTheM
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
     const std::vector<int64_t> numbers = ranks[0].ReadInts(prefix + ".step");
     // Earlier versions did not tell how many replicas there were.
-    const size_t replicas = numbers.size() > 1 ? static_cast<size_t>(numbers[1])
-                                               : std::max<size_t>(1, ranks.size() / static_cast<size_t>(stripes_));
+    const size_t guessed = twins_.size() == 1 ? 1 : std::max<size_t>(1, ranks.size() / static_cast<size_t>(stripes_));
+    const size_t replicas = numbers.size() > 1 ? static_cast<size_t>(numbers[1]) : guessed;
     step_ = StepsAsFar(numbers.at(0), replicas, twins_.size());
     if (striped_) striped_->ApplyMasks();
   }
