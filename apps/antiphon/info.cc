@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/file.h"
 #include "base/io_error.h"
+#include "base/printed_json.h"
 #include "command.h"
 #include "data/archive.h"
 #include "data/data_dir.h"
@@ -345,7 +346,7 @@ void Info(const InfoOptions& options, CommandContext& context) {
   }
   const Json result = (kind != nullptr ? kind->describe : DescribeFolder)(options.file, options.entries);
   PrintLines(result, "", context);
-  context.SetResult(result.dump(2, ' ', false, Json::error_handler_t::replace));
+  context.SetResult(PrintedJson(result, 2));
 }
 
 REGISTER_COMMAND(

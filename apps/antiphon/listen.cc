@@ -23,6 +23,7 @@
 #include "base/file_descriptor.h"
 #include "base/io_error.h"
 #include "base/log.h"
+#include "base/printed_json.h"
 #include "command.h"
 #include "data/audio_files.h"
 #include "data/microphone.h"
@@ -164,11 +165,6 @@ void HearFile(feat::AudioReader& reader, Stream& stream, const Print& print) {
   }
 }
 
-// Names of recordings are any bytes.
-std::string Printed(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
 std::string About(const std::string& recording, const std::string& remark) {
   return recording.empty() ? remark : recording + ": " + remark;
 }
@@ -230,7 +226,7 @@ class Listening {
       }
     }
     for (const std::string& remark : remarks_) log::Warn("{}", remark);
-    context_.SetResult(Printed({{"utterances", utterances_}, {"audio_remarks", remarks_}}));
+    context_.SetResult(PrintedJson({{"utterances", utterances_}, {"audio_remarks", remarks_}}));
   }
 
  private:
@@ -248,7 +244,7 @@ class Listening {
       auto json = JsonOf(event);
       json.erase("nbest");
       if (!recording_.empty()) json["recording"] = recording_;
-      context_.PrintLine(Printed(json));
+      context_.PrintLine(PrintedJson(json));
       context_.out().flush();
       if (event.final && context_.json()) utterances_.push_back(json);
     }

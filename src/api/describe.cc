@@ -5,6 +5,7 @@
 #include <string>
 
 #include "api/shown_words.h"
+#include "base/printed_json.h"
 #include "base/rounded_seconds.h"
 #include "decode/lattice/word_times.h"
 #include "pipeline/written_words.h"
@@ -158,16 +159,7 @@ nlohmann::ordered_json JsonOf(const StreamEvent& event) {
   return json;
 }
 
-namespace {
-
-// Bytes of words that are no UTF-8 become U+FFFD: JSON has no others.
-std::string TextOf(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
-}  // namespace
-
-std::string ToJson(const Recognition& recognition) { return TextOf(JsonOf(recognition)); }
-std::string ToJson(const StreamEvent& event) { return TextOf(JsonOf(event)); }
+std::string ToJson(const Recognition& recognition) { return PrintedJson(JsonOf(recognition)); }
+std::string ToJson(const StreamEvent& event) { return PrintedJson(JsonOf(event)); }
 
 }  // namespace antiphon

@@ -17,6 +17,7 @@
 #include "base/folder_lock.h"
 #include "base/log.h"
 #include "base/loss_text.h"
+#include "base/printed_json.h"
 #include "base/toml_text.h"
 #include "base/try_thread.h"
 #include "pipeline/sweep_space.h"
@@ -55,7 +56,7 @@ struct Reached {
                                          {"epochs", epochs},
                                          {"finished", finished},
                                          {"diverged", diverged}};
-    WriteFileAtomically(file, json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    WriteFileAtomically(file, PrintedJson(json, 1) + "\n");
   }
 };
 

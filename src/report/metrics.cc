@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/printed_json.h"
 #include "report/append_file.h"
 
 namespace antiphon::report {
@@ -81,7 +82,7 @@ std::string MetricsRecord::ToJson() const {
   Json json = Json::object();
   for (const auto& [name, value] : fields_) json[name] = ToJsonValue(value);
   // Bytes that are no UTF-8 (an odd path, say) must not end a run.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return PrintedJson(json);
 }
 
 MetricsWriter::MetricsWriter(std::filesystem::path path, uint64_t keep_bytes) : path_(std::move(path)) {

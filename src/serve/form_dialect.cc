@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/printed_json.h"
 #include "base/trim.h"
-#include "serve/printed_json.h"
 
 namespace antiphon::serve {
 namespace {

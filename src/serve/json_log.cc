@@ -6,7 +6,7 @@
 #include <ctime>
 #include <string>
 
-#include "serve/printed_json.h"
+#include "base/printed_json.h"
 
 namespace antiphon::serve {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "antiphon/version.h"
-#include "serve/printed_json.h"
+#include "base/printed_json.h"
 
 namespace antiphon::serve {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/printed_json.h"
 #include "base/rounded_seconds.h"
-#include "serve/printed_json.h"
 
 namespace antiphon::serve {
 namespace {

@@ -1,6 +1,6 @@
 // POST /inference as clients of whisper.cpp's server send it.
+#include "base/printed_json.h"
 #include "serve/form_dialect.h"
-#include "serve/printed_json.h"
 
 namespace antiphon::serve {
 namespace {

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "base/file.h"
+#include "base/printed_json.h"
 #include "report/html.h"
 #include "report/metrics.h"
 #include "report/text_table.h"
@@ -196,7 +197,7 @@ std::string ToJson(const std::vector<SweptRun>& runs) {
     entry["epochs"] = run.epochs;
     json["runs"].push_back(std::move(entry));
   }
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return PrintedJson(json, 2);
 }
 
 void WriteSweep(const std::vector<SweptRun>& runs, const std::string& title, const std::string& subtitle,

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printed_json.h"
 #include "serve/clock.h"
-#include "serve/printed_json.h"
 
 namespace antiphon::serve {
 namespace {
