@@ -82,9 +82,8 @@ std::string WithoutDivision(std::string parallel) {
 
 }  // namespace
 
-bool NamesInputs(const TrainOptions& options) {
-  return !options.side.labels.empty() || !options.side.store.empty() || !options.teacher.targets.empty() ||
-         !options.sequence.lattices.empty() || !options.sequence.chain_data.empty();
+uint64_t FingerprintOf(const std::string& place) {
+  return data::FrameStore(place, {.all_shards = false, .index_only = true, .cache = {}}).fingerprint();
 }
 
 std::string DescribeInputs(const TrainOptions& options) {
@@ -95,10 +94,7 @@ std::string DescribeInputs(const TrainOptions& options) {
   const adapt::SideTaskOptions& side = options.side;
   const SequenceOptions& sequence = options.sequence;
   if (!side.labels.empty()) add("side.labels", Checksum(MappedFile(side.labels).bytes()));
-  if (!side.store.empty()) {
-    const data::FrameStoreAccess known{.all_shards = false, .index_only = true, .cache = {}};
-    add("side.store", data::FrameStore(side.store, known).fingerprint());
-  }
+  if (!side.store.empty()) add("side.store", FingerprintOf(side.store));
   if (!options.teacher.targets.empty()) add("teacher.targets", Checksum(MappedFile(options.teacher.targets).bytes()));
   // The seal has the checksums of all others in it.
   if (!sequence.lattices.empty()) add("sequence.lattices", ChecksumIn(sequence.lattices, {"lattices.json"}));

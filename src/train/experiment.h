@@ -15,8 +15,9 @@ namespace antiphon::train {
 /// stored targets, lattices, data of a chain model; a line each. Reads them through, but for what their writers have
 /// summed up. IoError and InputError for those that cannot be read.
 std::string DescribeInputs(const TrainOptions& options);
-/// Whether options name any, or DescribeInputs has no line.
-bool NamesInputs(const TrainOptions& options);
+
+/// Of the frame store at `place`, by its index alone.
+uint64_t FingerprintOf(const std::string& place);
 
 /// What must be the same for a checkpoint to be continued. Intervals of checkpoints and log lines may change, and so
 /// may the number of workers, which is told. `inputs`: DescribeInputs when the run began.

@@ -46,7 +46,7 @@ RunParts::RunParts(const TrainingTask& its_task, const TrainOptions& its_options
   data.OpenPool(task, options, replica.outline(), comm.world_size() / (parts ? parts->ranks() : 1), comm);
   replica.Build(std::move(parts), data, schedule.decides());
   // Read once, and the same on all ranks, which decide by it together whether a checkpoint is of this experiment.
-  if (NamesInputs(options)) inputs = FromRankZero(comm, comm.rank() == 0 ? DescribeInputs(options) : "");
+  inputs = FromRankZero(comm, comm.rank() == 0 ? DescribeInputs(options) : "");
 }
 
 double RunParts::Progress() const {

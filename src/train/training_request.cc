@@ -161,9 +161,7 @@ TrainingTask ReadTask(const TrainingRequest& request) {
 std::string DescribeFiles(const TrainingRequest& request) {
   std::string lines;
   for (const std::string& store : {request.store, request.held_out_store}) {
-    if (store.empty()) continue;
-    const data::FrameStoreAccess known{.all_shards = false, .index_only = true, .cache = {}};
-    lines += fmt::format("store {:016x}\n", data::FrameStore(store, known).fingerprint());
+    if (!store.empty()) lines += fmt::format("store {:016x}\n", FingerprintOf(store));
   }
   std::vector<std::string> files = {request.hmm,           request.front_end,         request.network_file,
                                     request.speaker_model, request.ivector_extractor, request.initial_model};
