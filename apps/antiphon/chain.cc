@@ -16,7 +16,6 @@
 #include "command.h"
 #include "data/archive.h"
 #include "data/file_checksums.h"
-#include "data/frame_store.h"
 #include "hmm/gmm_model.h"
 #include "hmm/hmm_file.h"
 #include "pipeline/acoustic_model.h"

@@ -90,8 +90,7 @@ REGISTER_COMPONENT(CommandRegistry, "features", [] {
       .description =
           "Writes feats.scp, cmvn.scp per speaker, the lists of utterances and speakers, utt2noise if noise is "
           "added, and front_end.toml. --sample-rate auto takes the rate of most of the speech, in whole kHz and 16000 "
-          "Hz "
-          "at most.",
+          "Hz at most.",
       .example = "antiphon features data/train feats/train --kind mfcc --sample-rate auto\n"
                  "antiphon features data/test feats/test --like feats/train",
       .positionals = {"data", "out"},

@@ -50,19 +50,14 @@ bool IsOfEarlierTraining(const fs::path& model) {
 
 // What an earlier run left in the folder and this one does not leave: who finds it beside the new tables would take it
 // for theirs. What this run reads stays.
-void RemoveWhatOthersLeft(const AlignRequest& request) {
+void ClearWhatOthersLeft(const AlignRequest& request) {
   const fs::path out(request.out);
   const data::FeatureSourceOptions& read = request.features;
-  const auto remove = [&](const fs::path& file) {
-    std::error_code error;
-    fs::remove(file, error);
-    if (error) ThrowIo("remove", file, error.value());
-  };
+  std::error_code error;
   const fs::path model = out / "model.safetensors";
   const bool reads_model = IsSamePlace(model, request.model) || IsSamePlace(model, read.speaker_model);
   if (!request.model.empty() && !reads_model && IsOfEarlierTraining(model)) {
     const fs::path aside = model.string() + ".old";  // others may still need it
-    std::error_code error;
     fs::rename(model, aside, error);
     if (error) ThrowIo("rename", model, error.value());
     log::Warn("'{}' is '{}' now: it belongs to the tables of an earlier training, which are written anew",
@@ -72,7 +67,10 @@ void RemoveWhatOthersLeft(const AlignRequest& request) {
     const fs::path table = data::ParseTableName(read.speaker_transforms).path;
     if (IsSamePlace(table, out / "fmllr.scp") || IsSamePlace(table, out / "fmllr.ark")) return;
   }
-  for (const char* name : {"fmllr.scp", "fmllr.ark", "fmllr.checksums.json"}) remove(out / name);
+  for (const char* name : {"fmllr.scp", "fmllr.ark", "fmllr.checksums.json"}) {
+    fs::remove(out / name, error);
+    if (error) ThrowIo("remove", out / name, error.value());
+  }
 }
 
 // The utterances that gave an alignment as tables and times, how well each fits its words; returns when all files are
@@ -82,7 +80,7 @@ std::vector<AlignScore> WriteAlignments(const AlignRequest& request, const Align
                                         const hmm::Lexicon& lexicon, const hmm::HmmModel& hmm,
                                         hmm::GmmTrainingResult& result, double frame_shift_s,
                                         const std::vector<std::vector<hmm::AlignedPhone>>& finer = {}) {
-  RemoveWhatOthersLeft(request);
+  ClearWhatOthersLeft(request);
   AlignOutput output(request.out, hmm, request.files);
   std::vector<AlignedUtterance> utterances;
   for (size_t i = 0; i < source.size(); ++i) {
