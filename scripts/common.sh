@@ -19,11 +19,11 @@ retry() {
 
 # make_venv PYTHON FOLDER: an environment with pip, unless it is there; what was left half made is made anew.
 make_venv() {
-  if ! "$2/bin/python" -m pip --version >/dev/null 2>&1 && compgen -G "$2/.installed-*" >/dev/null; then
+  ! "$2/bin/python" -m pip --version >/dev/null 2>&1 || return 0
+  if compgen -G "$2/.installed-*" >/dev/null; then
     die "the Python of $2 does not run any more, or has lost its pip; remove $2, and it is made anew"
   fi
-  "$2/bin/python" -m pip --version >/dev/null 2>&1 || "$1" -m venv --clear "$2" ||
-    die "$1 cannot make an environment in $2 (Debian: python3-venv)"
+  "$1" -m venv --clear "$2" || die "$1 cannot make an environment in $2 (Debian: python3-venv)"
 }
 
 # The versions of clang that serve, the best first: 14, with which the sources are checked, then the newest (that of
