@@ -196,7 +196,7 @@ std::function<void(int, const fs::path&)> CopyOf(fs::path source, uint64_t bytes
 }
 
 bool ShardCache::Make(const fs::path& path, const CacheEntry& entry) const {
-  CHECK(IsKey(key_) && IsCached(entry.name)) << "nobody could make room of '" << path.string() << "'";
+  CHECK(IsKey(key_) && IsCached(entry.name)) << "the cache would not know its own file '" << path.string() << "'";
   const fs::path part = path.string() + std::string(kPart);
   // Whoever makes room leaves it alone while it is locked.
   const FileDescriptor target(OpenLocked(part, O_RDWR | O_CREAT, LOCK_EX));
