@@ -35,6 +35,7 @@ struct SgdOptions {
   bool classical_momentum = false;
   double weight_decay = 0.0;
   bool decoupled_decay = true;
+  bool decay_biases = false;
   double max_change = 0.0;
   double layer_max_change = 0.0;
 
@@ -43,8 +44,12 @@ struct SgdOptions {
     v("momentum", momentum, Range{0, 0.9999}, "weight of the last step");
     v("nesterov", nesterov, "look ahead along the momentum");
     v("classical-momentum", classical_momentum, "do not scale the step by 1 - momentum");
-    v("weight-decay", weight_decay, Range{0, 1e3}, "pulls weights (not biases) towards 0, per unit of learning rate");
+    v("weight-decay", weight_decay, Range{0, 1e3},
+      "pulls weights (biases only with decay-biases) towards 0, per unit of learning rate");
     v("decoupled-decay", decoupled_decay, "decay acts on the weights directly instead of through the gradient");
+    v("decay-biases", decay_biases,
+      "biases decay as the weights do that they belong to: where what follows is normalised, biases would outgrow "
+      "weights");
     v("max-change", max_change, Range{0, 1e9}, "limit of the norm of a whole step; 0: none (Kaldi: 2)");
     v("layer-max-change", layer_max_change, Range{0, 1e9},
       "limit of the norm of a layer's step; 0: none (Kaldi: 0.75, output 1.5)");
@@ -139,7 +144,8 @@ class Sgd : public Optimizer {
 
   MomentumRates Rates(const nn::Parameter& p) const {
     MomentumRates rates;
-    const double decay = options_.weight_decay * static_cast<double>(p.decay_factor);
+    const nn::Parameter& decays = options_.decay_biases && p.weight != nullptr ? *p.weight : p;
+    const double decay = options_.weight_decay * static_cast<double>(decays.decay_factor);
     rates.rate = static_cast<float>(Rate(p) * (options_.classical_momentum ? 1.0 : 1.0 - options_.momentum));
     rates.momentum = static_cast<float>(options_.momentum);
     rates.nesterov = options_.nesterov;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "nn/loss.h"
@@ -98,9 +99,11 @@ TEST(Sgd, DerivativesAreTakenBeforeTheWeightsChange) {
 }
 
 TEST(Sgd, FollowsItsDefinitionWithMomentum) {
-  for (const std::string kind : {"", "classical-momentum = true\n", "nesterov = true\n", "weight-decay = 0.1\n",
-                                 "weight-decay = 0.1\ndecoupled-decay = false\n",
-                                 "max-change = 1000\nweight-decay = 0.1\ndecoupled-decay = false\nnesterov = true\n"}) {
+  for (const std::string kind :
+       {"", "classical-momentum = true\n", "nesterov = true\n", "weight-decay = 0.1\n",
+        "weight-decay = 0.1\ndecoupled-decay = false\n", "weight-decay = 0.1\ndecay-biases = true\n",
+        "weight-decay = 0.1\ndecay-biases = true\ndecoupled-decay = false\n",
+        "max-change = 1000\nweight-decay = 0.1\ndecoupled-decay = false\nnesterov = true\n"}) {
     Network network = MakeNetwork();
     auto optimizer = Make("momentum = 0.7\n" + kind, network);
     const bool classical = kind.starts_with("classical");
@@ -117,7 +120,8 @@ TEST(Sgd, FollowsItsDefinitionWithMomentum) {
         for (int64_t k = 0; k < p->value.size(); ++k) {
           const auto i = static_cast<size_t>(p->offset + k);
           double w = static_cast<double>(p->value.data()[k]);
-          const double lambda = decay * static_cast<double>(p->decay_factor);
+          const bool as_weight = p->weight != nullptr && kind.find("decay-biases") != std::string::npos;
+          const double lambda = decay * static_cast<double>((as_weight ? p->weight : p)->decay_factor);
           const double g = static_cast<double>(gradient[i]) + (coupled ? lambda * w : 0);
           velocity[i] = 0.7 * velocity[i] + g;
           const double direction = nesterov ? g + 0.7 * velocity[i] : velocity[i];
@@ -127,6 +131,28 @@ TEST(Sgd, FollowsItsDefinitionWithMomentum) {
       }
     }
     ExpectClose(network.values(), model.values(), 2e-6);
+  }
+}
+
+TEST(Sgd, BiasesDecayOnlyIfAsked) {
+  for (const bool asked : {false, true}) {
+    Network network = MakeNetwork();
+    auto optimizer = Make(
+        "weight-decay = 0.5\ndecoupled-decay = false\n" + std::string(asked ? "decay-biases = true" : ""), network);
+    Network model = MakeNetwork();
+    for (Network* net : {&network, &model}) {
+      for (nn::Parameter* p : net->parameters()) {
+        std::fill_n(p->value.data(), p->value.size(), 0.1F);
+        p->MarkChanged();
+      }
+    }
+    const std::vector<float> gradient = Gradient(model);
+    Step(network, *optimizer, 0.2);
+    for (const nn::Parameter* p : network.parameters()) {
+      const bool is_bias = p->weight != nullptr;
+      const auto i = static_cast<size_t>(p->offset);
+      EXPECT_NEAR(p->value(0, 0), (asked || !is_bias ? 0.09F : 0.1F) - 0.2F * gradient[i], 1e-6) << p->name;
+    }
   }
 }
 

@@ -84,7 +84,7 @@ NETWORKS = {
 
 # Of the recipes' networks, which are large, and what they leave to settings.
 SMALL = {"dim": 24, "bottleneck": 8, "projection": 12, "times": 2, "dropout": 0.1, "proportion": 0.1, "max-bands": 10,
-         "band-probability": 0.5}
+         "band-probability": 0.5, "max-change": 0.75}
 
 
 def smaller(layers):
