@@ -45,7 +45,7 @@ chain::ChainData RandomData() {
     references[fmt::format("utt{:05}", u)] = std::move(reference);
   }
   hmm::HmmModel model = chain::BuildChainModel(phones, stats, {2000, 20});
-  auto graph = chain::DenominatorGraph::Build(model, chain::EstimatePhoneNgrams(sequences, {}));
+  auto graph = chain::DenominatorGraph::Build(model, hmm::EstimatePhoneNgrams(sequences, {}));
   return {std::move(model), std::move(graph), chain::References(std::move(references)), 3};
 }
 

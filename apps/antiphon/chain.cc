@@ -35,7 +35,7 @@ struct ChainCommandOptions {
   int tolerance = chain::NumeratorOptions{}.tolerance;
   data::FeatureSourceOptions features;
   chain::ChainTreeOptions tree;
-  chain::PhoneNgramOptions ngrams;
+  hmm::PhoneNgramOptions ngrams;
 
   template <class V>
   void Visit(V& v) {
@@ -147,7 +147,7 @@ void MakeChain(const ChainCommandOptions& options, CommandContext& context) {
   hmm::HmmModel chain_model = BuildChainModel(model.phones(), all.stats, options.tree, &tree);
   std::vector<std::vector<int32_t>> phones;
   for (const auto& [utt_id, reference] : all.references) phones.push_back(reference.phones);
-  auto denominator = chain::DenominatorGraph::Build(chain_model, EstimatePhoneNgrams(phones, options.ngrams));
+  auto denominator = chain::DenominatorGraph::Build(chain_model, hmm::EstimatePhoneNgrams(phones, options.ngrams));
   const chain::ChainData data{std::move(chain_model), std::move(denominator),
                               chain::References(std::move(all.references)), options.step};
   const Remarks unusable = FindUnusable(data, {options.tolerance, options.step}, context.threads());

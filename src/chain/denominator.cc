@@ -23,7 +23,7 @@ struct Expansion {
 };
 
 // A state is a history and the loop pdf-id of its last phone, which histories of two phones or more determine.
-Expansion Expand(const hmm::HmmModel& model, const PhoneNgrams& ngrams) {
+Expansion Expand(const hmm::HmmModel& model, const hmm::PhoneNgrams& ngrams) {
   Expansion result;
   std::map<std::pair<int32_t, int32_t>, int32_t> ids;
   std::vector<int32_t> history_of;
@@ -38,7 +38,7 @@ Expansion Expand(const hmm::HmmModel& model, const PhoneNgrams& ngrams) {
   };
   place(0, 0, -1);
   for (size_t s = 0; s < history_of.size(); ++s) {
-    for (const PhoneNgrams::Arc& arc : ngrams.states[static_cast<size_t>(history_of[s])].arcs) {
+    for (const hmm::PhoneNgrams::Arc& arc : ngrams.states[static_cast<size_t>(history_of[s])].arcs) {
       const int32_t context[3] = {result.states[s].phone, arc.phone, 0};
       const std::span<const int32_t> window = model.Window(context);
       const int32_t to = place(arc.to, arc.phone, model.tree().Pdf(window, 1));
@@ -130,7 +130,7 @@ void RequireChainModel(const hmm::HmmModel& model) {
   }
 }
 
-DenominatorGraph DenominatorGraph::Build(const hmm::HmmModel& model, const PhoneNgrams& ngrams) {
+DenominatorGraph DenominatorGraph::Build(const hmm::HmmModel& model, const hmm::PhoneNgrams& ngrams) {
   RequireChainModel(model);
   Expansion graph = Expand(model, ngrams);
   SetInitial(&graph);

@@ -1,6 +1,6 @@
 // The denominator graph: all that may be said, as states, pdf-ids and probabilities, without words.
 //
-// The phone n-grams (chain/phone_ngrams.h) expanded by the model's left context and topology. A state stands for
+// The phone n-grams (hmm/graph/phone_ngrams.h) expanded by the model's left context and topology. A state stands for
 // "inside this phone": each frame either stays (a self-loop with the phone's loop pdf-id, factor 1) or enters the next
 // phone (an arc with its entry pdf-id and the n-gram's probability). Transition probabilities play no part. States with
 // equal futures are one; probabilities are not pushed.
@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "chain/phone_ngrams.h"
+#include "hmm/graph/phone_ngrams.h"
 #include "hmm/hmm_model.h"
 
 namespace antiphon::chain {
@@ -47,7 +47,7 @@ class DenominatorGraph {
     bool operator==(const Arc&) const = default;
   };
 
-  static DenominatorGraph Build(const hmm::HmmModel& model, const PhoneNgrams& ngrams);
+  static DenominatorGraph Build(const hmm::HmmModel& model, const hmm::PhoneNgrams& ngrams);
   /// For tests and files: arcs in any order.
   DenominatorGraph(std::vector<State> states, std::vector<Arc> arcs, int num_pdfs);
 

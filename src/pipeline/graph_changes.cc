@@ -25,7 +25,12 @@ decode::WordAutomaton LanguageModel(const LanguageSource& source, const decode::
   if (source.count() == 0) return graph.parts()->words();
   fst::StdVectorFst grammar;
   ReadGrammar(source, lexicon, &grammar);
-  return decode::WordAutomaton::FromFst(grammar, lexicon.backoff_word(), kMaxStates);
+  auto words = decode::WordAutomaton::FromFst(grammar, lexicon.backoff_word(), kMaxStates);
+  const double unknown_words = graph.info().unknown_words;
+  if (unknown_words > 0 && decode::TakesWords(words)) {
+    words.AddWords({{lexicon.unknown_word(), static_cast<float>(-std::log(unknown_words))}});
+  }
+  return words;
 }
 
 // Their ids, without those that are said already, which are told, and hotwords that cannot be said.
@@ -45,7 +50,7 @@ std::vector<std::pair<const WordsToAdd::Word*, int32_t>> UnsaidWords(const Words
       continue;
     }
     if (!decode::TakesWords(words)) {
-      if (word.is_hotword) continue;
+      if (word.is_hotword) continue;  // told by decode::MakeBias: the grammar never says it
       Throw<InputError>("{}: '{}' has no place in the grammar of '{}': write it into the grammar", word.where,
                         word.word, folder);
     }

@@ -20,7 +20,7 @@ namespace {
 ChainData SmallData() {
   hmm::HmmModel model = testing::ToyModel();
   const std::vector<std::vector<int32_t>> sequences = {{1, 2, 3}, {2, 3, 1}, {1, 2, 2}};
-  auto graph = DenominatorGraph::Build(model, EstimatePhoneNgrams(sequences, {4, 100}));
+  auto graph = DenominatorGraph::Build(model, hmm::EstimatePhoneNgrams(sequences, {4, 100}));
   std::map<std::string, Reference> references;
   for (size_t i = 0; i < sequences.size(); ++i) {
     references["utt" + std::to_string(i)] = testing::TimedReference(sequences[i], static_cast<int>(i));

@@ -37,7 +37,7 @@ Weights ByGraph(const DenominatorGraph& graph, size_t outputs) {
 }
 
 // … and as n-grams, tree and topology define it.
-Weights ByDefinition(const hmm::HmmModel& model, const PhoneNgrams& lm, size_t outputs) {
+Weights ByDefinition(const hmm::HmmModel& model, const hmm::PhoneNgrams& lm, size_t outputs) {
   Weights weights;
   const std::function<void(size_t, std::vector<int32_t>, Pdfs, double)> walk =
       [&](size_t state, std::vector<int32_t> phones, Pdfs pdfs, double weight) {
@@ -53,7 +53,7 @@ Weights ByDefinition(const hmm::HmmModel& model, const PhoneNgrams& lm, size_t o
           more.push_back(model.tree().Pdf(window(phones), 1));
           walk(state, phones, more, weight);
         }
-        for (const PhoneNgrams::Arc& arc : lm.states[state].arcs) {
+        for (const hmm::PhoneNgrams::Arc& arc : lm.states[state].arcs) {
           std::vector<int32_t> said = phones;
           said.push_back(arc.phone);
           Pdfs more = pdfs;
@@ -67,8 +67,8 @@ Weights ByDefinition(const hmm::HmmModel& model, const PhoneNgrams& lm, size_t o
 
 TEST(Denominator, SaysWhatNgramsTreeAndTopologySay) {
   const hmm::HmmModel model = testing::ToyModel();
-  for (const PhoneNgramOptions options : {PhoneNgramOptions{2, 0}, {3, 0}, {4, 3}, {4, 1000}}) {
-    const PhoneNgrams lm = EstimatePhoneNgrams(testing::ToySequences(), options);
+  for (const hmm::PhoneNgramOptions options : {hmm::PhoneNgramOptions{2, 0}, {3, 0}, {4, 3}, {4, 1000}}) {
+    const hmm::PhoneNgrams lm = hmm::EstimatePhoneNgrams(testing::ToySequences(), options);
     const auto graph = DenominatorGraph::Build(model, lm);
     const Weights expected = ByDefinition(model, lm, 6), found = ByGraph(graph, 6);
     ASSERT_EQ(found.size(), expected.size());
@@ -83,7 +83,7 @@ TEST(Denominator, MakesStatesWithEqualFuturesOne) {
   // Behind 2 and behind 3, said at the beginning, everything goes on alike, but for what 4's context tells apart.
   const hmm::HmmModel model = testing::ToyModel();
   const std::vector<std::vector<int32_t>> sequences = {{2, 1, 4, 1}, {3, 1, 4, 1}};
-  const PhoneNgrams lm = EstimatePhoneNgrams(sequences, {4, 1000});
+  const hmm::PhoneNgrams lm = hmm::EstimatePhoneNgrams(sequences, {4, 1000});
   const auto graph = DenominatorGraph::Build(model, lm);
   EXPECT_EQ(lm.states.size(), 8U);
   // Beginning; 2; 3; 1 behind either; 4; 1 at the end.
@@ -97,7 +97,7 @@ TEST(Denominator, BeginsWhereAWalkIsOnAverage) {
   // One phone, said once: it stays with half of what does not end, and an end is shared out among the rest.
   const hmm::HmmModel model = testing::ToyModel();
   const std::vector<std::vector<int32_t>> sequences = {{2}};
-  const auto graph = DenominatorGraph::Build(model, EstimatePhoneNgrams(sequences, {4, 0}));
+  const auto graph = DenominatorGraph::Build(model, hmm::EstimatePhoneNgrams(sequences, {4, 0}));
   ASSERT_EQ(graph.states().size(), 2U);
   EXPECT_NEAR(graph.states()[0].initial, 0.01, 1e-6);
   EXPECT_NEAR(graph.states()[1].initial, 0.99, 1e-6);
@@ -105,7 +105,7 @@ TEST(Denominator, BeginsWhereAWalkIsOnAverage) {
   std::vector<int32_t> turns;
   for (int i = 0; i < 20000; ++i) turns.push_back(1 + i % 2);
   const std::vector<std::vector<int32_t>> long_one = {turns};
-  const auto both = DenominatorGraph::Build(model, EstimatePhoneNgrams(long_one, {2, 0}));
+  const auto both = DenominatorGraph::Build(model, hmm::EstimatePhoneNgrams(long_one, {2, 0}));
   double phone_1 = 0;
   for (const auto& state : both.states()) phone_1 += state.phone == 1 ? static_cast<double>(state.initial) : 0.0;
   EXPECT_NEAR(phone_1, 0.5, 0.01);

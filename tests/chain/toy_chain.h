@@ -56,9 +56,9 @@ inline Reference TimedReference(const std::vector<int32_t>& phones, int i) {
   return reference;
 }
 
-inline ChainData ToyData(const PhoneNgramOptions& options = {4, 2}) {
+inline ChainData ToyData(const hmm::PhoneNgramOptions& options = {4, 2}) {
   hmm::HmmModel model = ToyModel();
-  auto graph = DenominatorGraph::Build(model, EstimatePhoneNgrams(ToySequences(), options));
+  auto graph = DenominatorGraph::Build(model, hmm::EstimatePhoneNgrams(ToySequences(), options));
   std::map<std::string, Reference> references;
   const auto sequences = ToySequences();
   for (size_t i = 0; i < sequences.size(); ++i) {

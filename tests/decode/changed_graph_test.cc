@@ -115,6 +115,24 @@ TEST_P(ChangedGraph, AnAddedWordCostsWhatItIsGiven) {
   EXPECT_GT(compared, 10);
 }
 
+// Sentences of a model without <s> begin where it backs off to.
+TEST_P(ChangedGraph, AWordIsAddedToAModelThatStartsWithoutHistory) {
+  const auto arpa = NgramModel::ParseArpa(
+      "\\data\\\nngram 1=5\nngram 2=2\n\\1-grams:\n-0.7 </s>\n-0.7 A -0.2\n-0.7 B -0.3\n-0.7 C\n-0.7 D\n\\2-grams:\n"
+      "-0.2 A B\n-0.3 B C\n\\end\\\n",
+      "lm.arpa");
+  fst::StdVectorFst grammar;
+  NgramToFst(
+      arpa, [&](std::string_view w) { return lexicon_.FindWord(w); }, lexicon_.backoff_word(), &grammar);
+  WordAutomaton words = WordAutomaton::FromFst(grammar, lexicon_.backoff_word(), 1000);
+  ASSERT_GT(words.num_states(), 1);
+  ASSERT_EQ(words.base_state(), words.start());
+  ASSERT_TRUE(TakesWords(words));
+  words.AddWords({{kNew, OrdinaryWordCost(words)}});
+  const auto paths = PathsOf(With("NEW P0 P1\n", std::move(words)));
+  EXPECT_TRUE(std::ranges::any_of(paths, [](const auto& path) { return std::ranges::count(path.first, kNew) > 0; }));
+}
+
 TEST_P(ChangedGraph, AnotherLanguageModelIsAsIfBuiltWithIt) {
   const WordAutomaton other = Model({{"C", "C"}, {"D"}, {"C", "D"}}, lexicon_);
   const auto said = LoadPronunciationModel(folder_.path());

@@ -11,8 +11,8 @@ class WordTimes : public ::testing::Test {
  protected:
   static hmm::Lexicon MakeLexicon() {
     hmm::LexiconOptions options;
-    options.silence_phones = {"SIL"};
-    return hmm::Lexicon::Parse("A AH\nAT AH T\nTEA T IY\n", "lexicon.txt", options);
+    options.silence_phones = {"SIL", "SPN"};
+    return hmm::Lexicon::Parse("A AH\nAT AH T\nTEA T IY\n<UNK> SPN\n", "lexicon.txt", options);
   }
   static hmm::HmmModel MakeModel(const hmm::Lexicon& lexicon) {
     hmm::TopologyOptions options;
@@ -75,6 +75,20 @@ TEST_F(WordTimes, FollowTheWordsWhereThePhonesAreAmbiguous) {
   Say("T", {1, 1});
   Say("IY", {1, 1});
   EXPECT_EQ(FindTimes(model_, lexicon_, path_).words[0].num_frames, 2);
+}
+
+TEST_F(WordTimes, LetUnknownWordsTakeWhatOthersLeave) {
+  path_.words = {lexicon_.unknown_word(), lexicon_.FindWord("TEA"), lexicon_.unknown_word()};
+  Say("SIL", {1});
+  for (const char* phone : {"T", "IY", "AH", "T", "IY"}) Say(phone, {1, 1});
+  Say("SIL", {1});
+  Say("SPN", {2});
+  const PathTimes times = FindTimes(model_, lexicon_, path_);
+  ASSERT_EQ(times.words.size(), 3U);
+  EXPECT_EQ(times.words[0].num_frames, 6);
+  EXPECT_EQ(times.words[1].begin_frame, 7);
+  EXPECT_EQ(times.words[1].num_frames, 4);
+  EXPECT_EQ(times.words[2].begin_frame, 12) << "without a graph that spells them, they have the lexicon's phone";
 }
 
 TEST_F(WordTimes, AllowAnUnfinishedEnd) {

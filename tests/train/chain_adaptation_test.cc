@@ -106,7 +106,7 @@ TEST_F(ChainAdaptation, ANewOutputLayerServesOtherStates) {
     references[utterance.utt_id] = reference;
   }
   writer.Finish();
-  auto graph = chain::DenominatorGraph::Build(fewer, chain::EstimatePhoneNgrams(sequences, {}));
+  auto graph = chain::DenominatorGraph::Build(fewer, hmm::EstimatePhoneNgrams(sequences, {}));
   chain::ChainData{fewer, std::move(graph), chain::References(std::move(references)), 3}.Save(folder_ / "fewer-chain");
   AdaptationOptions options = Options();
   options.train.sequence.chain_data = (folder_ / "fewer-chain").string();

@@ -50,7 +50,7 @@ class ChainTraining : public ::testing::Test {
     }
     writer.Finish();
     store_ = std::make_shared<const data::FrameStore>(folder_ / "store");
-    auto graph = chain::DenominatorGraph::Build(model, chain::EstimatePhoneNgrams(sequences, {}));
+    auto graph = chain::DenominatorGraph::Build(model, hmm::EstimatePhoneNgrams(sequences, {}));
     chain::ChainData{model, std::move(graph), chain::References(std::move(references)), 3}.Save(folder_ / "chain");
   }
 

@@ -38,8 +38,14 @@ hmm::PronunciationModel Enlarged(const hmm::PronunciationModel& model, const hmm
 }  // namespace
 
 bool TakesWords(const WordAutomaton& words) {
-  return (words.num_states() == 1 || words.base_state() != words.start()) &&
-         !words.ArcsOf(words.base_state()).costs.empty();
+  const int32_t base = words.base_state();
+  if (words.ArcsOf(base).costs.empty()) return false;
+  if (words.num_states() == 1 || base != words.start()) return true;
+  // Models that know nothing of how sentences begin start with no history.
+  for (int32_t state = 0; state < words.num_states(); ++state) {
+    if (words.Backoff(state) == base) return true;
+  }
+  return false;
 }
 
 float OrdinaryWordCost(const WordAutomaton& words) {
@@ -67,8 +73,9 @@ Graph WithLexiconAndWords(const Graph& graph, const hmm::HmmModel& model, std::s
   }
   std::optional<hmm::PronunciationModel> larger;
   if (pronunciations) larger = Enlarged(*pronunciations, old, *lexicon);
-  LexiconGraph sounds = BuildLexiconGraph(model, *lexicon, {.self_loop_scale = graph.info().self_loop_scale},
-                                          larger ? &*larger : nullptr);
+  const GraphBuildOptions options = {.self_loop_scale = graph.info().self_loop_scale,
+                                     .unknown_words = graph.info().unknown_words};
+  LexiconGraph sounds = BuildLexiconGraph(model, *lexicon, options, larger ? &*larger : nullptr);
   return graph.WithParts(std::make_shared<const GraphParts>(std::move(sounds), std::move(words)), std::move(lexicon),
                          language_model);
 }

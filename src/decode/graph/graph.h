@@ -34,6 +34,7 @@ struct GraphInfo {
   std::string language_model;      // kind, file and checksum
   double self_loop_scale = 0.1;
   hmm::LexiconOptions lexicon;
+  double unknown_words = 0;  // GraphBuildOptions::unknown_words
 };
 
 class GraphParts;

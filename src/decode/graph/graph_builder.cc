@@ -1,5 +1,6 @@
 #include "decode/graph/graph_builder.h"
 
+#include <array>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/log.h"
 #include "decode/graph/determinize_star.h"
 #include "decode/graph/graph_operations.h"
+#include "decode/graph/unknown_words.h"
 #include "hmm/graph/context_fst.h"
 #include "hmm/graph/hmm_fst.h"
 #include "hmm/graph/lexicon_fst.h"
@@ -41,18 +43,24 @@ void RequireNotEmpty(const Fst& fst) {
 
 // det(L ∘ G), minimal; input phones and `disambiguation`.
 void BuildLg(const hmm::Lexicon& lexicon, const hmm::PronunciationModel* pronunciations, const Fst& grammar,
-             int64_t max_states, std::vector<int32_t>* disambiguation, Progress& progress, Fst* lg) {
+             const GraphBuildOptions& options, std::vector<int32_t>* disambiguation, Progress& progress, Fst* lg) {
   Fst l, g = grammar;
   *disambiguation = hmm::BuildLexiconFst(lexicon, true, &l, pronunciations);
+  if (options.unknown_words > 0) {
+    disambiguation->push_back(disambiguation->back() + 1);
+    MarkUnknownWord(lexicon, std::array{lexicon.unknown_word()}, disambiguation->back(), &l);
+    AddUnknownWord(lexicon, options.unknown_words, &g);
+  }
   fst::ArcSort(&g, fst::ILabelCompare<fst::StdArc>());
   Fst composed;
   fst::Compose(l, g, &composed);
   RequireNotEmpty(composed);
   progress.Done("L∘G", composed);
-  DeterminizeStar(composed, max_states, lg);
+  DeterminizeStar(composed, options.max_states, lg);
   progress.Done("det(L∘G)", *lg);
   MergeEqualStates(lg);
   progress.Done("min(det(L∘G))", *lg);
+  if (options.unknown_words > 0) SpellUnknownWord(lexicon, disambiguation->back(), lg);
 }
 
 }  // namespace
@@ -67,7 +75,7 @@ void BuildGraphFst(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, cons
   Progress progress;
   std::vector<int32_t> disambiguation;
   Fst lg;
-  BuildLg(lexicon, pronunciations, grammar, options.max_states, &disambiguation, progress, &lg);
+  BuildLg(lexicon, pronunciations, grammar, options, &disambiguation, progress, &lg);
   BuildPhoneGraphFst(model, lg, disambiguation, options, graph);
 }
 

@@ -25,6 +25,7 @@ namespace antiphon::decode {
 
 struct GraphBuildOptions {
   double self_loop_scale = -1;
+  double unknown_words = 0;
   int64_t max_states = 100000000;
 
   template <class V>
@@ -32,6 +33,10 @@ struct GraphBuildOptions {
     v("self-loop-scale", self_loop_scale, Range{-1.0, 10.0},
       "weight of the self-loops' probabilities; below 0: as the model was trained for, 1 for chain models, 0.1 for "
       "others");
+    v("unknown-words", unknown_words, Range{0, 0.5},
+      "probability, where the language model has forgotten all before, of a word that the lexicon lacks: heard as "
+      "<UNK> "
+      "with phones that look like a word's (0.04 for 20,000 words); 0: none");
     v("max-states", max_states, Range{1, 2e9}, "give up beyond so many states");
   }
 };

@@ -61,7 +61,7 @@ void SaveGraph(const fst::StdVectorFst& graph, const hmm::HmmModel& model, const
   WriteFileAtomically(files.New("lexicon.txt"), lexicon.ToText());
   GraphJson json;
   json.checksums["HCLG.fst"] = HexChecksum(files.New("HCLG.fst"));
-  json.info = DescribeGraph(model, lexicon, language_model, SelfLoopScale(options, model));
+  json.info = DescribeGraph(model, lexicon, language_model, options);
   WriteFileAtomically(files.New("graph.json"), ToText(json));
   files.Commit();
 }

@@ -37,6 +37,7 @@ GraphJson ParseGraphJson(const std::string& text) {
     result.info.transition_weights = json.at("transition_weights");
     result.info.language_model = json.at("language_model");
     result.info.self_loop_scale = json.at("self_loop_scale");
+    result.info.unknown_words = json.value("unknown_words", 0.0);
     hmm::LexiconOptions& lexicon = result.info.lexicon;
     const auto& options = json.at("lexicon");
     lexicon.silence_phones = options.at("silence_phones").get<std::vector<std::string>>();
@@ -62,6 +63,7 @@ std::string ToText(const GraphJson& graph) {
   json["transition_weights"] = graph.info.transition_weights;
   json["language_model"] = graph.info.language_model;
   json["self_loop_scale"] = graph.info.self_loop_scale;
+  if (graph.info.unknown_words > 0) json["unknown_words"] = graph.info.unknown_words;
   json["lexicon"] = {{"silence_phones", lexicon.silence_phones},
                      {"optional_silence", lexicon.optional_silence},
                      {"unknown_word", lexicon.unknown_word},
@@ -81,8 +83,9 @@ void RequireChecksum(const GraphJson& graph, const std::filesystem::path& folder
 }
 
 GraphInfo DescribeGraph(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, const std::string& language_model,
-                        double self_loop_scale) {
-  return {ModelStructureChecksum(model), TransitionChecksum(model), language_model, self_loop_scale, lexicon.options()};
+                        const GraphBuildOptions& options) {
+  return {ModelStructureChecksum(model), TransitionChecksum(model), language_model,
+          SelfLoopScale(options, model), lexicon.options(),         options.unknown_words};
 }
 
 std::string SymbolTable(const hmm::Lexicon& lexicon) {

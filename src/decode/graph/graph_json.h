@@ -10,6 +10,7 @@
 #include <string>
 
 #include "decode/graph/graph.h"
+#include "decode/graph/graph_builder.h"
 #include "hmm/hmm_model.h"
 #include "hmm/lexicon.h"
 
@@ -36,7 +37,7 @@ void RequireChecksum(const GraphJson& graph, const std::filesystem::path& folder
 std::string TransitionChecksum(const hmm::HmmModel& model);
 /// What graph.json says of a graph for this model.
 GraphInfo DescribeGraph(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, const std::string& language_model,
-                        double self_loop_scale);
+                        const GraphBuildOptions& options);
 /// words.txt.
 std::string SymbolTable(const hmm::Lexicon& lexicon);
 

@@ -15,6 +15,7 @@
 #include "decode/graph/graph_folder.h"
 #include "decode/graph/graph_json.h"
 #include "decode/graph/graph_operations.h"
+#include "decode/graph/unknown_words.h"
 #include "hmm/graph/lexicon_fst.h"
 #include "hmm/graph/openfst.h"
 #include "math/safetensors.h"
@@ -120,6 +121,14 @@ std::vector<hmm::PronunciationLabel> LoadLabels(const fs::path& path) {
   return labels;
 }
 
+std::vector<int32_t> LabelsOf(int32_t word, const std::vector<hmm::PronunciationLabel>& labels) {
+  std::vector<int32_t> result;
+  for (size_t label = 1; label < labels.size(); ++label) {
+    if (labels[label].word == word) result.push_back(static_cast<int32_t>(label));
+  }
+  return result;
+}
+
 }  // namespace
 
 LexiconGraph BuildLexiconGraph(const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
@@ -134,9 +143,15 @@ LexiconGraph BuildLexiconGraph(const hmm::HmmModel& model, const hmm::Lexicon& l
   std::vector<hmm::PronunciationLabel> labels;
   {
     fst::StdVectorFst l;
-    const std::vector<int32_t> disambiguation = hmm::BuildPronunciationFst(lexicon, pronunciations, &l, &labels);
+    std::vector<int32_t> disambiguation = hmm::BuildPronunciationFst(lexicon, pronunciations, &l, &labels);
+    const int32_t unknown_symbol = disambiguation.back() + 1;
+    if (options.unknown_words > 0) {
+      disambiguation.push_back(unknown_symbol);
+      MarkUnknownWord(lexicon, LabelsOf(lexicon.unknown_word(), labels), unknown_symbol, &l);
+    }
     DeterminizeStar(l, options.max_states, &sounds);
     MergeEqualStates(&sounds);
+    if (options.unknown_words > 0) SpellUnknownWord(lexicon, unknown_symbol, &sounds);
     BuildPhoneGraphFst(model, sounds, disambiguation, options, &fst);
   }
   std::vector<GraphState> states;
@@ -169,7 +184,7 @@ void SaveParts(const GraphParts& parts, const hmm::HmmModel& model, const hmm::L
   WriteFileAtomically(files.New("lexicon.txt"), lexicon.ToText());
   GraphJson json;
   json.format = kPartsFormat;
-  json.info = DescribeGraph(model, lexicon, language_model, SelfLoopScale(options, model));
+  json.info = DescribeGraph(model, lexicon, language_model, options);
   for (const char* file : {"HCL.fst", kLabelFile, "G.safetensors"}) json.checksums[file] = HexChecksum(files.New(file));
   WriteFileAtomically(files.New("graph.json"), ToText(json));
   files.Commit();

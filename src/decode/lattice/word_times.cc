@@ -81,6 +81,12 @@ class Matcher {
   void Advance(size_t w, size_t p) {
     if (p < phones_.size() && phones_[p].phone == lexicon_.optional_silence()) Reach(w, p + 1, kPause);
     if (w == words_.size()) return;
+    if (words_[w] == lexicon_.unknown_word()) {
+      // Where graphs spell unknown words, any phones up to a pause; where it ends is for the next word to say.
+      for (size_t end = p; end < phones_.size() && !lexicon_.phones().IsSilence(phones_[end].phone); ++end) {
+        Reach(w + 1, end + 1, static_cast<int32_t>(p));
+      }
+    }
     for (const hmm::Pronunciation& pronunciation : lexicon_.PronunciationsOf(words_[w])) {
       size_t length = 0;
       while (length < pronunciation.phones.size() && p + length < phones_.size() &&

@@ -1,4 +1,4 @@
-#include "chain/phone_ngrams.h"
+#include "hmm/graph/phone_ngrams.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 
-namespace antiphon::chain {
+namespace antiphon::hmm {
 namespace {
 
 constexpr int32_t kEnd = 0;
@@ -67,7 +67,7 @@ class Estimator {
 
   PhoneNgrams Run(std::span<const std::vector<int32_t>> sequences) {
     for (const std::vector<int32_t>& phones : sequences) Count(phones);
-    if (counts_.empty()) throw InputError("there are no phones in the alignments to make a denominator of");
+    if (counts_.empty()) throw InputError("there are no phones to learn n-grams of");
     if (longest_ == 3) MergeLongHistories();
     return States();
   }
@@ -159,4 +159,4 @@ PhoneNgrams EstimatePhoneNgrams(std::span<const std::vector<int32_t>> sequences,
   return Estimator(options).Run(sequences);
 }
 
-}  // namespace antiphon::chain
+}  // namespace antiphon::hmm

@@ -1,4 +1,4 @@
-#include "chain/phone_ngrams.h"
+#include "hmm/graph/phone_ngrams.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/random.h"
 
-namespace antiphon::chain {
+namespace antiphon::hmm {
 namespace {
 
 using Sequences = std::vector<std::vector<int32_t>>;
@@ -85,4 +85,4 @@ TEST(PhoneNgrams, KeepTheLongHistoriesThatAreWorthMost) {
 TEST(PhoneNgrams, RefuseToBeMadeOfNothing) { EXPECT_THROW(EstimatePhoneNgrams(Sequences{{}}, {}), InputError); }
 
 }  // namespace
-}  // namespace antiphon::chain
+}  // namespace antiphon::hmm

@@ -1,4 +1,5 @@
-// An n-gram model of phone sequences for the denominator: only what was seen, without smoothing or back-off arcs.
+// An n-gram model of phone sequences, for the denominator of chain models and for words that a lexicon lacks: only what
+// was seen, without smoothing or back-off arcs.
 //
 // A state is a history, the last few phones of a sequence (0 in front for its beginning). All histories of up to two
 // phones that occur are states. Of those of three phones (order 4) only so many stay as are worth most: the others'
@@ -16,7 +17,7 @@
 
 #include "base/options.h"
 
-namespace antiphon::chain {
+namespace antiphon::hmm {
 
 struct PhoneNgramOptions {
   int order = 4;
@@ -49,4 +50,4 @@ struct PhoneNgrams {
 /// Sequences without phones do not count.
 PhoneNgrams EstimatePhoneNgrams(std::span<const std::vector<int32_t>> sequences, const PhoneNgramOptions& options);
 
-}  // namespace antiphon::chain
+}  // namespace antiphon::hmm
