@@ -249,11 +249,20 @@ bool GradientExchange::Finish() {
   finishing_ = true;
   const Finally finished([this] { finishing_ = false; });
   comm_.Together([&] { Exchange(std::exchange(again, true)); });
-  const bool sound = codec().EndStep();
+  const bool sound = codec().EndStep(SumsAreUsable());
   ++steps_;
   minibatches_ = options_.accumulate;  // an exchange begun early is complete too
   seconds_ += comm_.Now() - begin;
   return sound;
+}
+
+// The same on all ranks, of which each has decoded its own rows alone where they divide the work.
+bool GradientExchange::SumsAreUsable() {
+  const bool mine = codec().sums_are_usable();
+  if (share_ == nullptr || !codec().judges_sums()) return mine;
+  double unusable = mine ? 0 : 1;
+  comm_.AllReduce(std::span<double>(&unusable, 1));
+  return unusable == 0;
 }
 
 // A layer that had no frames, or was not reached, has a gradient of zero.
@@ -278,7 +287,7 @@ void GradientExchange::Send(size_t index) {
     if (r == comm_.rank()) {
       layer.own_code = std::move(code);
     } else {
-      comm_.Send(r, PartTag(index), code);
+      comm_.SendAway(r, PartTag(index), code);
     }
   }
 }

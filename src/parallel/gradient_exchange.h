@@ -15,7 +15,8 @@
 // sent to nobody:
 //   if (exchange.complete() && exchange.Finish()) { step own rows along exchange.own_sum(…); exchange.GatherValues(); }
 // Then the values go round in fp32, layer by layer from the top, so that few are under way. Where they divide the
-// gradients too, memory is the own part's and one layer's gradient.
+// gradients too, memory is the own part's and one layer's gradient. Of sums that a codec may find unusable (fp16) they
+// tell each other, by a sum of one value per exchange.
 //
 // Where lost ranks are survived (comm/loss_tolerance.h), the sum does not overwrite this rank's gradient, for a second
 // one in memory: Finish is a Together, which sums anew what those that are left have, with their frames alone. Only
@@ -99,6 +100,7 @@ class GradientExchange : public nn::GradientSink {
   double FullWeight() const;
   void BeginExchange();
   void Exchange(bool again);
+  bool SumsAreUsable();
   void Start(size_t layer);
   double Epoch() const;
   Codec& codec();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -22,33 +23,47 @@ ServerRule ParseServerRule(const std::string& name) {
   Throw<UsageError>("expected sum, momentum or adagrad, found '{}'", name);
 }
 
-ParameterShard::ParameterShard(ServerRule rule, double momentum, std::span<const float> initial)
-    : rule_(rule), momentum_(static_cast<float>(momentum)), values_(initial.begin(), initial.end()) {
+ParameterShard::ParameterShard(ServerRule rule, double momentum, std::span<const float> initial,
+                               std::vector<RateRange> rates)
+    : rule_(rule),
+      momentum_(static_cast<float>(momentum)),
+      rates_(std::move(rates)),
+      values_(initial.begin(), initial.end()) {
   if (rule_ != ServerRule::kSum) memory_.assign(values_.size(), 0.0f);
+  if (rates_.empty()) rates_.push_back({.end = values_.size()});
+  CHECK_EQ(rates_.back().end, values_.size());
 }
 
 void ParameterShard::Apply(std::span<const float> push, double learning_rate) {
   CHECK_EQ(push.size(), values_.size());
-  const auto rate = static_cast<float>(learning_rate);
-  float* w = values_.data();
-  float* m = memory_.data();
-  const float* g = push.data();
-  const size_t size = push.size();
-  switch (rule_) {
-    case ServerRule::kSum:
-      AddScaled(1.0f, ConstMatrixView(g, 1, std::ssize(push)), MatrixView(w, 1, std::ssize(push)));
-      break;
-    case ServerRule::kMomentum:
-      MomentumStep({.rate = rate, .momentum = momentum_}, g, m, w, std::ssize(push));
-      break;
-    case ServerRule::kAdagrad:
-      for (size_t i = 0; i < size; ++i) {
-        m[i] += g[i] * g[i];
-        w[i] -= rate * g[i] / (std::sqrt(m[i]) + kAdagradFloor);
-      }
-      break;
+  if (rule_ == ServerRule::kSum) {
+    const auto size = std::ssize(push);
+    AddScaled(1.0f, ConstMatrixView(push.data(), 1, size), MatrixView(values_.data(), 1, size));
+  } else {
+    size_t begin = 0;
+    for (const RateRange& range : rates_) {
+      ApplyRule(range, begin, push, learning_rate);
+      begin = range.end;
+    }
   }
   ++version_;
+}
+
+void ParameterShard::ApplyRule(const RateRange& range, size_t begin, std::span<const float> gradient,
+                               double learning_rate) {
+  const float rate = static_cast<float>(learning_rate) * range.factor;
+  const size_t size = range.end - begin;
+  float* w = values_.data() + begin;
+  float* m = memory_.data() + begin;
+  const float* g = gradient.data() + begin;
+  if (rule_ == ServerRule::kMomentum) {
+    MomentumStep({.rate = rate, .momentum = momentum_}, g, m, w, static_cast<int64_t>(size));
+    return;
+  }
+  for (size_t i = 0; i < size; ++i) {
+    m[i] += g[i] * g[i];
+    w[i] -= rate * g[i] / (std::sqrt(m[i]) + kAdagradFloor);
+  }
 }
 
 void ParameterShard::SetValues(std::span<const float> values) {

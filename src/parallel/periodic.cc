@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 
 namespace antiphon::parallel {
@@ -43,6 +45,7 @@ void PeriodicStrategy::Start() {
 
 StepOutput PeriodicStrategy::Step(const StepInput& input) {
   Unpark();
+  loaded_ = false;
   StepInput mine = input;
   mine.learning_rate *= scaling_.Factor(steps_) * rate_share();
   ++steps_;
@@ -78,6 +81,7 @@ void PeriodicStrategy::RunExchange() {
 }
 
 void PeriodicStrategy::AfterEpoch() {
+  loaded_ = false;  // what is in the network from here on, the best model perhaps, is sound
   if (!parked_.empty()) return;
   if (exchanges_at_epoch_end() && period_ > 0 && since_exchange_ > 0) RunExchange();
   std::vector<float> model(network().values().begin(), network().values().end());
@@ -157,6 +161,7 @@ void PeriodicStrategy::LoadState(const SafetensorsReader& reader, const std::str
   frame_weight_ = reader.ReadDoubles(prefix + ".frame-weight").at(0);
   LoadValues(reader, prefix + ".center", center_);
   parked_.clear();
+  loaded_ = true;
   if (!reader.Has(prefix + ".parked")) return;
   parked_.resize(center_.size());
   LoadValues(reader, prefix + ".parked", parked_);
@@ -174,18 +179,35 @@ void PeriodicStrategy::LoadFolded(std::span<const SafetensorsReader> ranks, cons
   steps_ = StepsAsFar(steps_, ranks.size(), comm().world_size());
   usable_ = true;
   frame_weight_ = 0;
+  const auto is_usable = [&](const SafetensorsReader& rank) { return IsUsable(rank, prefix); };
+  const auto usable = static_cast<float>(std::ranges::count_if(ranks, is_usable));
+  CHECK(usable > 0) << "all " << ranks.size() << " replicas were to be left out";
   std::vector<float> sum(parked_.size(), 0.0f);
   std::vector<float> theirs(parked_.size());
   for (const SafetensorsReader& reader : ranks) {
+    if (!is_usable(reader)) continue;
     frame_weight_ += reader.ReadDoubles(prefix + ".frame-weight").at(0) / comm().world_size();
     if (parked_.empty()) continue;
     LoadValues(reader, prefix + ".parked", theirs);
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += theirs[i] / static_cast<float>(ranks.size());
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += theirs[i] / usable;
   }
   parked_ = std::move(sum);
 }
 
+// Where the own values are parked, the network holds the model that was evaluated, which is sound. What recurrent
+// layers carry of a broken replica is as broken.
+void PeriodicStrategy::ReplaceLoaded() {
+  float waiting = 0;
+  comm().Together([&] {
+    waiting = !usable_ && parked_.empty() ? 1 : 0;
+    comm().AllReduce(std::span<float>(&waiting, 1));
+  });
+  if (!usable_) workspace() = nn::Workspace();
+  if (waiting > 0) std::copy(center_.begin(), center_.end(), network().values().begin());
+}
+
 void PeriodicStrategy::ResetState() {
+  if (std::exchange(loaded_, false) && comm().world_size() > 1) ReplaceLoaded();
   parked_.clear();
   since_exchange_ = 0;
   frame_weight_ = 0;
@@ -196,12 +218,15 @@ void PeriodicStrategy::ResetState() {
 }
 
 std::vector<std::string> PeriodicStrategy::Describe() const {
-  const std::string when = period_ == 0 ? "at the end alone"
-                           : plan().minibatch_frames > 0
-                               ? fmt::format("every {} steps ({} frames of a worker) and at epoch ends", period_,
-                                             int64_t{period_} * plan().minibatch_frames)
-                               : fmt::format("every {} steps and at epoch ends", period_);
-  return {fmt::format("{} workers exchange models {}", comm().world_size(), when), scaling_.Describe()};
+  const auto when = [this] {
+    if (period_ == 0) return std::string("at the end alone");
+    std::string text = fmt::format("every {} steps", period_);
+    if (plan().minibatch_frames > 0) {
+      text += fmt::format(" ({} frames of a worker)", int64_t{period_} * plan().minibatch_frames);
+    }
+    return exchanges_at_epoch_end() ? text + " and at epoch ends" : text;
+  };
+  return {fmt::format("{} workers exchange models {}", comm().world_size(), when()), scaling_.Describe()};
 }
 
 }  // namespace antiphon::parallel

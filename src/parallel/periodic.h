@@ -43,6 +43,8 @@ class PeriodicStrategy : public Strategy, public Checkpointable, public Survives
   bool IsUsable(const SafetensorsReader& rank, const std::string& prefix) const override;
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override;
   CommonState common_state() const override;
+  /// All replicas become rank 0's. If the state of one was just loaded that waits to be replaced, no replica is
+  /// trusted: they become the model that all agreed on last.
   void ResetState() override;
   bool LeaveOut() override;
   // Of those that offer it.
@@ -90,6 +92,7 @@ class PeriodicStrategy : public Strategy, public Checkpointable, public Survives
  private:
   void RunExchange();
   void Unpark();
+  void ReplaceLoaded();
 
   RateScalingOptions scaling_options_;
   RateScaling scaling_;
@@ -99,6 +102,7 @@ class PeriodicStrategy : public Strategy, public Checkpointable, public Survives
   int since_exchange_ = 0;   // steps
   double frame_weight_ = 0;  // since the last exchange
   bool usable_ = true;
+  bool loaded_ = false;    // with the values in the network, and no step taken since
   bool left_out_ = false;  // of the exchange under way
   bool exchanging_ = false;
   bool through_ = false;  // the models of those that were lost in the exchange under way are in it

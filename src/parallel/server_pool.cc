@@ -19,6 +19,20 @@ std::filesystem::path OfRank(const std::string& path, int rank) {
   return path.empty() ? std::filesystem::path() : std::filesystem::path(fmt::format("{}.rank-{}", path, rank));
 }
 
+// Of `shard`, a part of `model`.
+std::vector<RateRange> RatesOfShard(const std::vector<RateRange>& rates, std::span<const float> shard,
+                                    std::span<const float> model) {
+  const auto first = static_cast<size_t>(shard.data() - model.data());
+  const size_t last = first + shard.size();
+  std::vector<RateRange> own;
+  for (const RateRange& range : rates) {
+    if (range.end <= first) continue;
+    own.push_back({.end = std::min(range.end, last) - first, .factor = range.factor});
+    if (range.end >= last) break;
+  }
+  return own;
+}
+
 }  // namespace
 
 ServerPool::ServerPool(comm::Communicator& comm, const ServerPoolOptions& options, std::span<const float> model)
@@ -40,7 +54,9 @@ ServerPool::ServerPool(comm::Communicator& comm, const ServerPoolOptions& option
     Throw<UsageError>("parallel.servers is {}: with dedicated-servers, one of the {} ranks must be left to learn",
                       servers_, comm.world_size());
   }
-  if (serves()) shard_ = ParameterShard(options.rule, options.momentum, Part(own_shard(), model));
+  if (!serves()) return;
+  const std::span<const float> shard = Part(own_shard(), model);
+  shard_ = ParameterShard(options.rule, options.momentum, shard, RatesOfShard(options.rates, shard, model));
 }
 
 void ServerPool::BeginRound(int64_t first, int64_t last, std::span<float> model) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "parallel/parameter_shard.h"
 
@@ -14,6 +15,7 @@ struct ServerPoolOptions {
   bool ahead = false;      // pulls by PullAhead
   ServerRule rule = ServerRule::kSum;
   double momentum = 0;
+  std::vector<RateRange> rates;  // of the model's values, as ParameterShard takes them of its own
   int64_t max_staleness = -1;    // pushes that missed more others are dropped; −1: none
   int64_t staleness_bound = -1;  // of SSP; −1: none
   std::string log;               // file of the arrival order, ".rank-N" is appended; empty: none

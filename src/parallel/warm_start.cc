@@ -31,7 +31,9 @@ void WarmStart::AfterLoss() const {
 void WarmStart::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
   const int64_t numbers[] = {done_, under_way() ? 1 : 0};
   writer.Add(prefix + ".epochs", std::span<const int64_t>(numbers));
-  if (under_way()) method_->state()->SaveState(writer, prefix);
+  if (!under_way()) return;
+  method_->state()->SaveState(writer, prefix);
+  method_->SaveStreams(writer, prefix + ".streams");
 }
 
 // Whether the method's state was saved: a single worker has none.
@@ -43,7 +45,9 @@ bool WarmStart::LoadEpochs(const SafetensorsReader& reader, const std::string& p
 
 void WarmStart::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
   const bool saved = LoadEpochs(reader, prefix);
-  if (under_way() && saved) method_->state()->LoadState(reader, prefix);
+  if (!under_way()) return;
+  if (saved) method_->state()->LoadState(reader, prefix);
+  method_->LoadStreams(reader, prefix + ".streams");
 }
 
 void WarmStart::LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {

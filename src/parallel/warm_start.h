@@ -2,7 +2,8 @@
 //
 // Gradients are large at first: what workers find on models that differ does not fit together, and block momentum
 // carries it on. The method hands on Step, AfterEpoch and its state while under_way(), and begins with the model that
-// is there then. A single worker needs none. Threads: one per rank. Errors: those of method "ssgd".
+// is there then. Recurrent states of meanwhile are carried, saved and loaded here, not by the method. A single worker
+// needs none. Threads: one per rank. Errors: those of method "ssgd".
 #pragma once
 
 #include <cstdint>

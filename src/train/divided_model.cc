@@ -64,6 +64,7 @@ std::vector<Source> Sources(const std::vector<FormerRank>& ranks, const std::str
                             size_t layer, int out_dim) {
   std::vector<Source> sources;
   for (const FormerRank& rank : ranks) {
+    if (!rank.reader->Has(tensor)) continue;  // servers that do nothing else average no models
     const ValueRange theirs = parallel::ValuesOf(p, out_dim, rank.held.empty() ? nn::OutputRange{} : rank.held[layer]);
     const int64_t first = std::max(theirs.first, p.whole.first);
     const int64_t end = std::min(theirs.first + theirs.count, p.whole.first + p.value.size());

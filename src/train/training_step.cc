@@ -40,7 +40,7 @@ void TrainingStep::Run(const data::Minibatch& minibatch, const StepPlace& place)
   const parallel::StepOutput output = run_.strategy().Step(input);
   run_.state.times().EndStep();
   if (branches != nullptr) run_.state.AddBranch(std::exchange(branches->tasks.front().seen, {}));
-  run_.network().AfterStep(at.step);
+  KeepWithinLimits();
   const double seconds = run_.comm.Now() - begin;
   const Timed timed(at.other_seconds);
   at.communication_seconds += output.communication_seconds;
@@ -57,6 +57,15 @@ void TrainingStep::Run(const data::Minibatch& minibatch, const StepPlace& place)
   if (at.step % run_.options.log_steps == 0) {
     run_.state.LogSteps({run_.Progress(), rate, dropout_.Factor(run_.Progress())}, run_.strategy(), side);
   }
+}
+
+// Workers that take minibatches when they are free send what they changed to one model. One of them keeps that within
+// limits, as often as if it took all the steps: corrections of the same error by all of them would add up.
+void TrainingStep::KeepWithinLimits() {
+  const int64_t step = run_.position().step;
+  if (run_.strategy().rounds() == nullptr) return run_.network().AfterStep(step);
+  const parallel::DataShare share = run_.strategy().data_share();
+  if (share.index == 0) run_.network().AfterStep(step * share.count);
 }
 
 void TrainingStep::Account(const parallel::StepOutput& output) {

@@ -28,6 +28,8 @@ class TrainingStep {
   void Account(const parallel::StepOutput& output);
 
  private:
+  void KeepWithinLimits();
+
   RunParts& run_;
   DropoutSchedule dropout_;
 };

@@ -113,19 +113,32 @@ void Worker::RestoreBest() {
   strategy().ResetState();
 }
 
+// Servers that do nothing else average no models.
+bool Worker::TakesMinibatches() const {
+  const parallel::DataShare share = run_.replica.strategy().data_share();
+  return share.index < share.count;
+}
+
 size_t Worker::CountAverages() const {
-  std::vector<double> have(static_cast<size_t>(run_.options.average.halvings) + 1);
-  std::fill_n(have.begin(), position().averaged.size(), 1.0);
-  have.push_back(1.0);  // all that were asked
+  std::vector<double> have(static_cast<size_t>(run_.options.average.halvings) + 2);
+  if (TakesMinibatches()) {
+    std::fill_n(have.begin(), position().averaged.size(), 1.0);
+    have.back() = 1;  // all that were asked
+  }
   if (run_.comm.world_size() > 1) have = SumOfAll(run_.comm, have);
   return static_cast<size_t>(std::count(have.begin(), have.end() - 1, have.back()));
 }
 
-// Replicas may have averaged different models: their mean counts.
+// Replicas may have averaged different models: the mean of those that averaged any counts.
 void Worker::SwapInAverage(size_t k) {
-  const std::span<float> average = run_.kept.averages()[k];
-  strategy().MeanOverReplicas(average);
-  std::copy(average.begin(), average.end(), network().values().begin());
+  const std::span<float> values = network().values();
+  std::vector<float> mean(values.size() + 1, 0.0f);  // behind the values, the share of replicas that it is made of
+  if (TakesMinibatches()) {
+    std::ranges::copy(run_.kept.averages()[k], mean.begin());
+    mean.back() = 1;
+  }
+  strategy().MeanOverReplicas(mean);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = mean[i] / mean.back();
   network().MarkChanged();
 }
 

@@ -62,7 +62,7 @@ class Worker {
   void RefreshStatistics(int64_t frames_of_all = 200000);
   void RememberBest() { run_.kept.RememberBest(network()); }
   void RestoreBest();
-  /// Averages of models that all ranks have (train/kept_models.h). Collective.
+  /// Averages that all ranks with minibatches have (train/kept_models.h). Collective.
   size_t CountAverages() const;
   void SwapInAverage(size_t k);
 
@@ -70,6 +70,7 @@ class Worker {
   std::vector<std::string> DescribePlan() const;
 
  private:
+  bool TakesMinibatches() const;
   void TakeLoss(const parallel::Loss& loss);
 
   RunParts run_;

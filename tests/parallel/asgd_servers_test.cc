@@ -187,6 +187,82 @@ TEST(Asgd, NobodyWaitsForValuesAskedForAhead) {
   EXPECT_LT(seconds("overlap = true\n"), 0.8 * seconds(""));
 }
 
+// Ranges of rates end where they like, also within a shard.
+TEST(ParameterShard, HasARateOfItsOwnForEachRange) {
+  const std::vector<float> start(3, 0.0f);
+  const std::vector<float> push(3, 2.0f);
+  const std::vector<RateRange> rates = {{.end = 1, .factor = 0.5f}, {.end = 3, .factor = 3}};
+  for (const ServerRule rule : {ServerRule::kMomentum, ServerRule::kAdagrad}) {
+    ParameterShard plain(rule, 0.5, start), own(rule, 0.5, start, rates);
+    for (int step = 0; step < 2; ++step) {
+      plain.Apply(push, 0.1);
+      own.Apply(push, 0.1);
+    }
+    EXPECT_LT(plain.values()[0], -0.1f);
+    EXPECT_FLOAT_EQ(own.values()[0], 0.5f * plain.values()[0]);
+    for (const size_t i : {1u, 2u}) EXPECT_FLOAT_EQ(own.values()[i], 3 * plain.values()[i]);
+    EXPECT_EQ(own.version(), 2);
+  }
+}
+
+// One worker takes one minibatch, on a model that two servers hold in halves.
+TEST(Asgd, ServersRulesKeepToTheRatesOfLayers) {
+  using Moved = std::pair<std::vector<float>, std::vector<float>>;  // lower layer, upper layer
+  const auto train = [](const std::string& rule, const std::string& of_upper_layer) {
+    return OnRanks(3, [&](comm::Communicator& comm) {
+      Learner learner("method = \"asgd\"\nservers = 2\ndedicated-servers = true\npush-every = 1\nserver-update = \"" +
+                          rule + "\"\n",
+                      comm, "type = \"sgd\"\n",
+                      {Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 9\n[[layer]]\ntype = \"tanh\"\n[[layer]]\n"
+                                     "type = \"affine\"\n" +
+                                         of_upper_layer,
+                                     "net"),
+                       kFeatures, kPdfs, 3});
+      const std::vector<float> before(learner.network.values().begin(), learner.network.values().end());
+      learner.TrainRound(0, 1);
+      const auto moved = [&](nn::LayerRange range) {
+        const std::span<const float> now = learner.network.values(range);
+        const auto first = static_cast<size_t>(now.data() - learner.network.values().data());
+        std::vector<float> change(now.begin(), now.end());
+        for (size_t i = 0; i < change.size(); ++i) change[i] -= before[first + i];
+        return change;
+      };
+      return Moved{moved({0, 1}), moved({2, 3})};
+    })[0];
+  };
+  for (const char* rule : {"momentum", "adagrad"}) {
+    const Moved whole = train(rule, ""), half = train(rule, "learning-rate-factor = 0.5\n");
+    EXPECT_LT(LargestDifference(half.first, whole.first), 1e-6) << rule;
+    std::vector<float> halved = whole.second;
+    for (float& v : halved) v /= 2;
+    EXPECT_LT(LargestDifference(half.second, halved), 1e-6) << rule;
+    EXPECT_GT(LargestDifference(whole.second, halved), 1e-3) << rule;
+  }
+}
+
+TEST(Asgd, RefusesToSendGradientsOfLayersThatAreKeptOrthonormal) {
+  const auto start = [](const std::string& rule, const std::string& linear) {
+    OnRanks(2, [&](comm::Communicator& comm) {
+      Learner("method = \"asgd\"\nserver-update = \"" + rule + "\"\n", comm, "type = \"sgd\"\n",
+              {Config::Parse("layer = [{type='residual', layers=[{type='linear', dim=" + std::to_string(kFeatures) +
+                                 linear + "}]}, {type='affine'}]",
+                             "net"),
+               kFeatures, kPdfs, 3});
+      return 0;
+    });
+  };
+  for (const std::string rule : {"momentum", "adagrad"}) {
+    EXPECT_NO_THROW(start(rule, ""));
+    try {
+      start(rule, ", orthonormal=true");
+      ADD_FAILURE() << "taken";
+    } catch (const UsageError& e) {
+      EXPECT_NE(std::string(e.what()).find("layer 'residual1'"), std::string::npos) << e.what();
+    }
+  }
+  EXPECT_NO_THROW(start("sum", ", orthonormal=true"));
+}
+
 TEST(Asgd, RefusesPoolsThatCannotBe) {
   for (const std::string keys : {"dedicated-servers = true\n", "servers = 2\ndedicated-servers = true\n",
                                  "servers = 3\n", "overlap = true\nstaleness-bound = 2\n"}) {

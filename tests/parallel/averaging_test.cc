@@ -4,6 +4,7 @@
 
 #include "parallel/replica_average.h"
 #include "parallel/small_learner.h"
+#include "parallel/small_sequences.h"
 #include "temporary_folder.h"
 
 namespace antiphon::parallel {
@@ -131,6 +132,77 @@ TEST(Averaging, LeavesOutOneOfTwo) {
   }
 }
 
+constexpr const char* kPeriodicMethods[] = {"averaging", "bmuf", "easgd", "admm", "natural-gradient-averaging"};
+
+// A worker in the middle of a block, which saves its state in `file`. Those whose number has its bit in `broken` wait
+// to be replaced.
+std::unique_ptr<Learner> SavedWithinABlock(const std::string& method, comm::Communicator& comm, int broken,
+                                           const std::filesystem::path& file) {
+  auto learner = std::make_unique<Learner>("method = \"" + method + "\"\nsync-period = 8\n", comm, kPlainSgd);
+  learner->Train(0, 3, comm.rank(), comm.world_size());
+  if (((broken >> comm.rank()) & 1) != 0) {
+    EXPECT_TRUE(learner->strategy->LeaveOut());
+    for (float& v : learner->network.values()) v = NAN;
+    learner->network.MarkChanged();
+  }
+  learner->Save(file);
+  return learner;
+}
+
+// As a run does that falls back. The block began with the initial model.
+TEST(Averaging, NobodyFallsBackToAReplicaThatWaitsToBeReplaced) {
+  const std::vector<float> start = Values(2, "method = \"averaging\"\n", 0)[0];
+  for (const std::string method : kPeriodicMethods) {
+    for (const int broken : {0, 1, 2, 3}) {
+      SCOPED_TRACE(fmt::format("{}, broken {}", method, broken));
+      const testing::TemporaryFolder folder;
+      const auto values = OnRanks(2, [&](comm::Communicator& comm) {
+        const auto file = folder / fmt::format("rank{}", comm.rank());
+        const auto learner = SavedWithinABlock(method, comm, broken, file);
+        learner->Load(file);
+        learner->strategy->ResetState();
+        return learner->Values();
+      });
+      EXPECT_EQ(values[1], values[0]);
+      EXPECT_EQ(values[0] == start, broken != 0);
+    }
+  }
+}
+
+// At an epoch's end that made things worse, whatever the guard has said of a replica since it was exchanged.
+TEST(Averaging, TheBestModelComesBackAsItIs) {
+  for (const std::string method : kPeriodicMethods) {
+    const testing::TemporaryFolder folder;
+    const auto kept = OnRanks(2, [&](comm::Communicator& comm) -> int {
+      const auto file = folder / fmt::format("rank{}", comm.rank());
+      const auto learner = SavedWithinABlock(method, comm, 1, file);
+      learner->Load(file);
+      learner->EndEpoch();
+      EXPECT_TRUE(comm.rank() != 0 || learner->strategy->LeaveOut());
+      const std::vector<float> best(learner->network.num_values(), 0.25f);
+      std::copy(best.begin(), best.end(), learner->network.values().begin());
+      learner->network.MarkChanged();
+      learner->strategy->ResetState();
+      const std::span<const float> values = std::as_const(learner->network).values();
+      return std::equal(values.begin(), values.end(), best.begin()) ? 1 : 0;
+    });
+    EXPECT_EQ(kept, std::vector<int>(2, 1)) << method;
+  }
+}
+
+TEST(Averaging, TellsWhenModelsAreExchanged) {
+  const auto comm = comm::MakeSelfCommunicator();
+  const auto told = [&](const std::string& method) {
+    return Learner("method = \"" + method + "\"\nsync-period = 4\n", *comm).strategy->Describe()[0];
+  };
+  for (const char* method : {"averaging", "bmuf", "natural-gradient-averaging"}) {
+    EXPECT_EQ(told(method), "1 workers exchange models every 4 steps (64 frames of a worker) and at epoch ends");
+  }
+  for (const char* method : {"easgd", "eamsgd", "admm"}) {
+    EXPECT_EQ(told(method), "1 workers exchange models every 4 steps (64 frames of a worker)");
+  }
+}
+
 TEST(Averaging, WeighsByFrames) {
   const auto values = OnRanks(3, [](comm::Communicator& comm) {
     std::vector<float> mine(5, static_cast<float>(comm.rank()));
@@ -247,6 +319,48 @@ TEST(Bmuf, AWarmStartIsSynchronousSgd) {
   EXPECT_EQ(warm[0], synchronous[0]);
   EXPECT_EQ(warm[1], synchronous[1]);
   EXPECT_NE(warm[2], synchronous[2]);
+}
+
+// In the middle of utterances, whose states are those of the synchronous workers.
+TEST(WarmStart, ContinuesBitForBitOnStreams) {
+  const testing::TemporaryFolder folder;
+  for (const std::string method : {"bmuf", "asgd"}) {
+    const auto train = [&](bool again) {
+      return OnRanks(2, [&](comm::Communicator& comm) {
+        const auto file = folder / fmt::format("{}-{}", method, comm.rank());
+        StreamLearner learner("method = \"" + method + "\"\nwarm-start-epochs = 1\n", comm, kSmallLstm);
+        if (again) {
+          learner.Load(file);
+        } else {
+          learner.TrainStreams(0, 3);
+          learner.Save(file);
+        }
+        learner.TrainStreams(3, 6);
+        return learner.network.Hash();
+      });
+    };
+    const auto whole = train(false);
+    EXPECT_EQ(train(true), whole) << method;
+  }
+}
+
+// That of before the first step has none.
+TEST(WarmStart, ACheckpointWithoutStatesLeavesNoneOfANewerModel) {
+  const testing::TemporaryFolder folder;
+  for (const std::string method : {"ssgd\"\n", "bmuf\"\nwarm-start-epochs = 1\n"}) {
+    const auto train = [&](int64_t given_up) {
+      return OnRanks(2, [&](comm::Communicator& comm) {
+        const auto file = folder / fmt::format("rank{}", comm.rank());
+        StreamLearner learner("method = \"" + method, comm, kSmallLstm);
+        learner.Save(file);
+        learner.TrainStreams(0, given_up);
+        learner.Load(file);
+        learner.TrainStreams(3, 6);
+        return learner.network.Hash();
+      });
+    };
+    EXPECT_EQ(train(3), train(0)) << method;
+  }
 }
 
 TEST(Bmuf, HasNoMomentumWithOneWorkerAndRefusesToHaveNoBlocks) {

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "parallel/codec.h"
 #include "parallel/codec_samples.h"
+#include "parallel/detour.h"
 #include "parallel/gradient_exchange.h"
 #include "parallel/small_learner.h"
 #include "temporary_folder.h"
@@ -132,6 +133,11 @@ TEST(Codecs, ReplicasContinueBitForBit) {
     EXPECT_EQ(run(false), whole) << keys;
     EXPECT_EQ(whole[1], whole[0]) << keys;
   }
+}
+
+TEST(Codecs, FallingBackForgetsWhatWasHeldBack) {
+  const std::string keys = "method = \"ssgd\"\nrate-scaling = \"none\"\ncodec = {type = \"one-bit\"}\n";
+  for (const auto& [direct, detour] : DirectAndAfterADetour(keys)) EXPECT_EQ(detour, direct);
 }
 
 // Both stages of the exchange: what all gave is what the steps got, what ranks hold back of their gradients, and what

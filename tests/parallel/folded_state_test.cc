@@ -45,6 +45,45 @@ TEST(FoldedState, CountsStepsOfTheReplicasOfNow) {
   EXPECT_EQ(CountAfter(method, ".step", 4, 2), 6) << "one replica, of four stripes and of two";
 }
 
+// Of replicas that learn on while their centre is evaluated, those that waited to be put back to it have no part.
+TEST(FoldedState, IsWithoutReplicasThatWereToBeLeftOut) {
+  for (const std::string method : {"easgd", "admm"}) {
+    for (const int out : {0, 2}) {
+      SCOPED_TRACE(fmt::format("{}, rank {}", method, out));
+      const testing::TemporaryFolder folder;
+      const auto file = [&](int rank) { return folder / fmt::format("rank{}", rank); };
+      const std::string keys = "method = '" + method + "'\nsync-period = 4\n";
+      const auto parked = OnRanks(3, [&](comm::Communicator& comm) {
+        Learner learner(keys, comm);
+        learner.Train(0, 6, comm.rank(), 3);
+        learner.EndEpoch();
+        EXPECT_TRUE(comm.rank() != out || learner.strategy->LeaveOut());
+        learner.Save(file(comm.rank()));
+        return SafetensorsReader(file(comm.rank())).ReadFloats("strategy.parked");
+      });
+      const auto folded = OnRanks(2, [&](comm::Communicator& comm) {
+        std::vector<SafetensorsReader> ranks;
+        for (int r = 0; r < 3; ++r) ranks.emplace_back(file(r));
+        Learner learner(keys, comm);
+        learner.strategy->state()->LoadFolded(ranks, "strategy");
+        const auto own = folder / fmt::format("now{}", comm.rank());
+        learner.Save(own);
+        const SafetensorsReader now(own);
+        return std::pair(now.ReadFloats("strategy.parked"), now.ReadDoubles("strategy.frame-weight").at(0));
+      });
+      std::vector<float> mean(parked[0].size(), 0.0f);
+      for (int r = 0; r < 3; ++r) {
+        for (size_t i = 0; i < mean.size() && r != out; ++i) mean[i] += parked[static_cast<size_t>(r)][i] / 2;
+      }
+      for (const auto& [values, frames] : folded) {
+        EXPECT_LT(LargestDifference(values, mean), 1e-6);
+        EXPECT_EQ(frames, 2 * kFrames) << "two steps of two workers, for two";
+      }
+      EXPECT_GT(LargestDifference(parked[static_cast<size_t>(out)], mean), 1e-3);
+    }
+  }
+}
+
 TEST(FoldedState, HasTheStalenessByWhichRatesAreCompensated) {
   const testing::TemporaryFolder folder;
   SafetensorsWriter writer;

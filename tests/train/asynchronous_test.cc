@@ -1,13 +1,17 @@
 // The trainer with workers that do not each hold a replica, or do not go in step.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <optional>
 
 #include "base/cancel.h"
 #include "base/compute_threads.h"
+#include "nn/model.h"
 #include "report/metrics.h"
 #include "temporary_folder.h"
 #include "train/synthetic_task.h"
+#include "train/worker.h"
+#include "train/world.h"
 
 namespace antiphon::train {
 namespace {
@@ -201,6 +205,74 @@ TEST_F(AsynchronousTest, AWarmStartIsResumed) {
   EXPECT_THROW(Train("stopped", 2, parallel), Cancelled);
   ResetCancel();
   EXPECT_EQ(Train("stopped", 2, parallel, true)[0].model_hash, whole);
+}
+
+// A single worker takes all minibatches: its average is all that there is.
+TEST_F(AsynchronousTest, ServersOfTheirOwnHaveNoPartInAverages) {
+  const TrainingTask task = Task("run", "method = \"asgd\"\nservers = 1\ndedicated-servers = true\n");
+  std::filesystem::create_directories(task.folder);
+  TrainOptions options = SmallOptions();
+  options.data.distribution = "pool";
+  options.average = {.share = 1, .halvings = 0, .every_steps = 1};
+  std::vector<float> averaged;
+  std::vector<std::vector<float>> taken(2);
+  comm::RunRanks(2, [&](comm::Communicator& comm) {
+    SetComputeThreads(1);
+    comm.set_deadline_seconds(60);
+    parallel::SurvivingCommunicator ranks(comm);
+    Worker worker(task, options, ranks);
+    worker.StartAnew();
+    worker.loader().StartStrategy();
+    worker.RunEpoch();
+    ASSERT_EQ(worker.CountAverages(), 1u);
+    if (comm.rank() == 0) averaged = worker.run().kept.averages()[0];
+    worker.SwapInAverage(0);
+    const std::span<const float> values = worker.network().values();
+    taken[static_cast<size_t>(comm.rank())].assign(values.begin(), values.end());
+  });
+  ASSERT_FALSE(averaged.empty());
+  EXPECT_EQ(taken[0], averaged);
+  EXPECT_EQ(taken[1], averaged);
+}
+
+// Hardly anything is learned: what moves is the matrix whose rows are made orthonormal. Were it corrected by all
+// workers at once, it would be thrown far beyond.
+TEST_F(AsynchronousTest, ManyWorkersKeepRowsOrthonormalAsOneDoes) {
+  TrainOptions options = SmallOptions();
+  options.data.minibatch = 16;
+  options.schedule.learning_rate = options.schedule.final_learning_rate = 1e-5;
+  const auto train = [&](const std::string& run, const std::string& keys) {
+    TrainingTask task = Task(run, keys);
+    task.network = Config::Parse(
+        "[[layer]]\ntype = \"affine\"\ndim = 16\n[[layer]]\ntype = \"relu\"\n[[layer]]\ntype = \"linear\"\n"
+        "dim = 8\northonormal = true\n[[layer]]\ntype = \"affine\"\n",
+        "n");
+    const auto alone = comm::ProcessGroup::Alone();
+    RunWorkers(task.parallel, Config(), 1, *alone,
+               [&](comm::Communicator& comm) { Trainer(task, options, comm).Run(false); });
+    nn::Model model = nn::Model::Load(ModelFile(task.folder));
+    const ConstMatrixView w = model.network.layer(2).parameters()[0]->value;
+    // The length of a row, and how far the products of two are from those of orthonormal rows as long.
+    double trace = 0, square = 0;
+    for (int64_t i = 0; i < w.rows(); ++i) {
+      for (int64_t j = 0; j < w.rows(); ++j) {
+        double product = 0;
+        for (int64_t c = 0; c < w.cols(); ++c) product += static_cast<double>(w(i, c)) * static_cast<double>(w(j, c));
+        square += product * product;
+        if (i == j) trace += product;
+      }
+    }
+    const auto rows = static_cast<double>(w.rows());
+    return std::pair(std::sqrt(trace / rows), square * rows / (trace * trace) - 1);
+  };
+  const auto [length, error] = train("one", "method = \"serial\"\n");
+  EXPECT_LT(error, 1e-3);
+  const auto [length_of_many, error_of_many] =
+      train("many",
+            "method = \"asgd\"\nworkers = 16\nworld = \"simulated\"\nservers = 1\npush-every = 1\n"
+            "max-staleness = -1\n");
+  EXPECT_LT(error_of_many, 1e-3);
+  EXPECT_NEAR(length_of_many, length, 0.05 * length);
 }
 
 TEST_F(AsynchronousTest, SecondOrderTrainingLearns) {

@@ -43,6 +43,30 @@ TEST_F(KeptModelsTest, AverageTheLastPartAndItsLastHalves) {
   EXPECT_FLOAT_EQ(MeanOf(kept.averages()[2]), 95);  // 90, 95, 100
 }
 
+// Of a run of several ranks, some of which were servers and averaged nothing.
+TEST_F(KeptModelsTest, GoOnFromTheRanksThatAveragedAny) {
+  const testing::TemporaryFolder folder;
+  KeptModels then(options_, false);
+  Steps(then, 1, 83);
+  std::vector<SafetensorsReader> ranks;
+  for (const char* rank : {"worker", "server"}) {
+    SafetensorsWriter writer;
+    SaveNetwork(writer, "network.", network_);
+    if (ranks.empty()) then.Save(writer, network_, position_);
+    writer.Write(folder / rank);
+    ranks.emplace_back(folder / rank);
+  }
+  KeptModels now(options_, false);
+  now.LoadFolded(ranks, network_, position_);
+  ASSERT_EQ(now.averages().size(), 2u);
+  for (size_t k = 0; k < 2; ++k) {
+    for (const nn::Parameter* p : network_.parameters()) {
+      const auto at = static_cast<size_t>(p->offset);
+      EXPECT_EQ(now.averages()[k][at], then.averages()[k][at]) << p->name << " of average " << k;
+    }
+  }
+}
+
 TEST_F(KeptModelsTest, LeaveOutAModelThatIsNotFinite) {
   KeptModels kept(options_, false);
   Steps(kept, 1, 64);

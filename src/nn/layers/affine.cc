@@ -87,7 +87,7 @@ class Affine : public Layer, public HasTangent, public Constrained {
   std::span<Parameter* const> parameters() override { return all_; }
   LayerProperties properties() const override { return {.whole_out_dim = options_.dim}; }
   HasTangent* tangent() override { return this; }
-  Constrained* constraint() override { return this; }
+  Constrained* constraint() override { return options_.orthonormal ? this : nullptr; }
 
   Config ToConfig() const override {
     if (all_.size() == 2) return OptionsToConfig(options_);
@@ -101,7 +101,7 @@ class Affine : public Layer, public HasTangent, public Constrained {
   void AfterStep(int64_t step) override {
     constexpr int64_t kEvery = 4;
     const bool frozen = weight_.learning_rate_factor == 0;
-    if (options_.orthonormal && !frozen && step % kEvery == 0 && out_dim() == options_.dim) MakeMoreOrthonormal();
+    if (!frozen && step % kEvery == 0 && out_dim() == options_.dim) MakeMoreOrthonormal();
   }
 
  protected:

@@ -57,11 +57,14 @@ enum Slot { kWindows, kPast, kFuture, kTangentWindows };
 
 }  // namespace
 
-Bidirectional::Bidirectional(const LayerArgs& args) : Bidirectional(args, Chain(args, 0)) {}
+Bidirectional::Bidirectional(const LayerArgs& args)
+    : Bidirectional(args, ReadOptions<BidirectionalOptions>(args.config, KeysBesideChain()).right) {}
 
-Bidirectional::Bidirectional(const LayerArgs& args, Network past)
+Bidirectional::Bidirectional(const LayerArgs& args, int right) : Bidirectional(args, right, Chain(args, 0)) {}
+
+Bidirectional::Bidirectional(const LayerArgs& args, int right, Network past)
     : Layer(args.in_dim, 2 * past.out_dim()),
-      right_(ReadOptions<BidirectionalOptions>(args.config, KeysBesideChain()).right),
+      right_(right),
       past_(std::move(past)),
       future_(Chain(args, 1)),
       index_(args.index) {
@@ -70,6 +73,8 @@ Bidirectional::Bidirectional(const LayerArgs& args, Network past)
   AppendLines("past", past_.buffers(), buffers_);
   AppendLines("future", future_.buffers(), buffers_);
 }
+
+Constrained* Bidirectional::constraint() { return IsConstrained(past_) || IsConstrained(future_) ? this : nullptr; }
 
 void Bidirectional::AfterStep(int64_t step) {
   past_.AfterStep(step);

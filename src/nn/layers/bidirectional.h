@@ -19,7 +19,7 @@ class Bidirectional : public Layer, public HasTangent, public Constrained {
   TimeContext time_context() const override { return {0, right_, 1}; }
   LayerProperties properties() const override { return {.recurrent = true}; }
   HasTangent* tangent() override { return past_.FirstWithoutTangent() == past_.num_layers() ? this : nullptr; }
-  Constrained* constraint() override { return this; }
+  Constrained* constraint() override;
   void SetContextAbove(const TimeContext& above) override { past_.SetContextAbove(above); }
   void AfterStep(int64_t step) override;
   Config ToConfig() const override;
@@ -32,8 +32,10 @@ class Bidirectional : public Layer, public HasTangent, public Constrained {
                  MatrixView dy) override;
 
  private:
-  /// The size of the layer is that of its first chain, which is there before it.
-  Bidirectional(const LayerArgs& args, Network past);
+  /// Its own options are read first (base/option_recorder.h); the size of the layer is that of its first chain, which
+  /// is there before it.
+  Bidirectional(const LayerArgs& args, int right);
+  Bidirectional(const LayerArgs& args, int right, Network past);
   /// Step k of the windows of `rows` outputs is one block: the frames that lie right − k after them.
   ConstMatrixView Windows(const ExecContext& ctx, ConstMatrixView x, int64_t rows, MatrixView windows) const;
 

@@ -133,6 +133,11 @@ HasStatistics* Ensemble::statistics() {
   return some ? this : nullptr;
 }
 
+Constrained* Ensemble::constraint() {
+  const bool some = std::any_of(members_.begin(), members_.end(), [](Member& m) { return IsConstrained(m.network); });
+  return some ? this : nullptr;
+}
+
 void Ensemble::SetContextAbove(const TimeContext& above) {
   for (Member& member : members_) member.network.SetContextAbove(above);
 }

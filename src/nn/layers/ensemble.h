@@ -29,7 +29,7 @@ class Ensemble : public Layer, public HasTangent, public HasStatistics, public C
   LayerProperties properties() const override;
   HasTangent* tangent() override;
   HasStatistics* statistics() override;
-  Constrained* constraint() override { return this; }
+  Constrained* constraint() override;
   void SetContextAbove(const TimeContext& above) override;
   void ResetStatistics() override;
   void AccumulateStatistics(Workspace& ws) override;

@@ -25,6 +25,13 @@ void SetChain(const Network& chain, Config& config) {
   config.Set("layers", InlineTomlTables(Config::Parse(chain.ToToml(), "layers").Tables("layer")));
 }
 
+bool IsConstrained(Network& chain) {
+  for (size_t i = 0; i < chain.num_layers(); ++i) {
+    if (chain.layer(i).constraint() != nullptr) return true;
+  }
+  return false;
+}
+
 ExecContext InsideChain(ExecContext ctx, uint64_t index, uint64_t which) {
   ctx.seed = MixSeed(ctx.seed, 2 * index + which + 1);
   return ctx;

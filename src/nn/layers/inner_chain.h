@@ -21,6 +21,9 @@ Network MakeChain(const LayerArgs& args, std::string_view purpose, uint64_t seed
 /// Puts `layers` into the table of the layer around it.
 void SetChain(const Network& chain, Config& config);
 
+/// Some layer of the chain is kept within limits.
+bool IsConstrained(Network& chain);
+
 /// For passes through chain `which` of layer `index`: layers inside count from 0 again, and each chain draws its own
 /// masks.
 ExecContext InsideChain(ExecContext ctx, uint64_t index, uint64_t which);

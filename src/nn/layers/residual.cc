@@ -43,6 +43,8 @@ Residual::Residual(const LayerArgs& args)
       inner_(Inner(args)),
       index_(args.index) {}
 
+Constrained* Residual::constraint() { return IsConstrained(inner_) ? this : nullptr; }
+
 Config Residual::ToConfig() const {
   Config config = OptionsToConfig(ResidualOptions{scale_});
   SetChain(inner_, config);

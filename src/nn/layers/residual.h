@@ -19,7 +19,7 @@ class Residual : public Layer, public HasTangent, public HasStatistics, public C
   LayerProperties properties() const override { return {.recurrent = inner_.recurrent()}; }
   HasTangent* tangent() override { return inner_.FirstWithoutTangent() == inner_.num_layers() ? this : nullptr; }
   HasStatistics* statistics() override { return inner_.has_statistics() ? this : nullptr; }
-  Constrained* constraint() override { return this; }
+  Constrained* constraint() override;
   void SetContextAbove(const TimeContext& above) override { inner_.SetContextAbove(above); }
   void ResetStatistics() override { inner_.ResetStatistics(); }
   void AccumulateStatistics(Workspace& ws) override { inner_.AccumulateStatistics(ws.Child(0)); }

@@ -107,7 +107,7 @@ class SideTask : public Layer, public Constrained {
   std::span<Parameter* const> parameters() override { return classifier_.parameters(); }
   std::span<Parameter* const> buffers() override { return classifier_.buffers(); }
   LayerProperties properties() const override { return {.in_place = true}; }
-  Constrained* constraint() override { return this; }
+  Constrained* constraint() override { return IsConstrained(classifier_) ? this : nullptr; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override { Scale(1, x, y); }

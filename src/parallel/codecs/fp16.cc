@@ -1,14 +1,13 @@
 // Gradients rounded to half precision, multiplied by a scale that keeps small ones from vanishing.
 //
 // The scale S begins at `scale`. If a sum is infinite or not a number, the step is not taken (on no rank: all decode
-// the same sums) and S is halved; after `growth-steps` good steps it is doubled. At S = 1 a bad sum is let through, so
-// that the trainer's guard sees that it is not the scale's fault. Bytes: 2 per value. Source: Micikevicius et al., ICLR
-// 2018.
+// the same sums, or tell each other) and S is halved; after `growth-steps` good steps it is doubled. At S = 1 a bad sum
+// is let through, so that the trainer's guard sees that it is not the scale's fault. Bytes: 2 per value. Source:
+// Micikevicius et al., ICLR 2018.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/options.h"
 #include "math/half.h"
@@ -65,9 +64,11 @@ class Fp16 : public Codec {
     return taken;
   }
 
-  bool EndStep() override {
-    const bool overflow = std::exchange(overflow_, false);
-    if (overflow && scale_ > 1) {
+  bool judges_sums() const override { return true; }
+  bool sums_are_usable() const override { return !overflow_; }
+  bool EndStep(bool usable) override {
+    overflow_ = false;
+    if (!usable && scale_ > 1) {
       scale_ = std::max(1.0, scale_ / 2);
       good_steps_ = 0;
       return false;

@@ -2,19 +2,19 @@
 // changed, and fetches what all together have made of it.
 //
 // Exchanged: every `push-every` minibatches a worker's change (4·P bytes) goes to the shards of the model, and their
-// values (4·P) come back; with server-update "momentum" or "adagrad" it is the summed gradient. Shards live on the
-// workers, which serve each other between layers or beside the arithmetic (server_pool.h), or, with
-// `dedicated-servers`, on the last ranks, which do nothing else. With `overlap` values are asked for an exchange ahead
-// and travel while the worker computes: nobody waits for them, and they miss the pushes of two exchanges instead of
-// one. Minibatches come from one
-// common pool, each taken once per epoch; what a dropped push was made from goes back. Staleness: about workers − 1
-// pushes for equal workers; pushes beyond `max-staleness` are dropped, once for all shards; with `staleness-bound`
-// (SSP) no worker reads while another is more than that many pushes behind. The rate may be divided by 1 +
-// compensation·(mean staleness), and the first epochs may be synchronous (`warm-start-epochs`). Determinism: follows
-// arrival, which `arrival-log` writes down and `replay` follows bit for bit; on a simulated cluster always the same
-// bits. One worker is plain training. `host-master` is the same with the whole model on the host's side, in rank 0's
-// memory, and devices (ranks) that hold a copy of their own. Source: Dean et al., NIPS 2012; Zhang et al., ICASSP 2013
-// (host-master); Ho et al., NIPS 2013; algorithms reference 1.7, 1.9.
+// values (4·P) come back; with server-update "momentum" or "adagrad" it is the summed gradient, which does not go with
+// layers that are kept orthonormal. Shards live on the workers, which serve each other between layers or beside the
+// arithmetic (server_pool.h), or, with `dedicated-servers`, on the last ranks, which do nothing else. With `overlap`
+// values are asked for an exchange ahead and travel while the worker computes: nobody waits for them, and they miss the
+// pushes of two exchanges instead of one. Minibatches come from one common pool, each taken once per epoch; what a
+// dropped push was made from goes back. Staleness: about workers − 1 pushes for equal workers; pushes beyond
+// `max-staleness` are dropped, once for all shards; with `staleness-bound` (SSP) no worker reads while another is more
+// than that many pushes behind. The rate may be divided by 1 + compensation·(mean staleness), and the first epochs may
+// be synchronous (`warm-start-epochs`). Determinism: follows arrival, which `arrival-log` writes down and `replay`
+// follows bit for bit; on a simulated cluster always the same bits. One worker is plain training. `host-master` is the
+// same with the whole model on the host's side, in rank 0's memory, and devices (ranks) that hold a copy of their own.
+// Source: Dean et al., NIPS 2012; Zhang et al., ICASSP 2013 (host-master); Ho et al., NIPS 2013; algorithms reference
+// 1.7, 1.9.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -131,6 +131,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
     pool.ahead = options_.overlap;
     pool.rule = rule_;
     pool.momentum = options_.server_momentum;
+    pool.rates = LayerRates();
     pool.max_staleness = options_.max_staleness;
     pool.staleness_bound = options_.staleness_bound;
     pool.log = options_.arrival_log;
@@ -301,6 +302,25 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
           "{}: parallel.overlap reads ahead, parallel.staleness-bound = {} lets nobody do so: leave one of the two out",
           config.Where("overlap"), options_.staleness_bound);
     }
+    for (size_t i = 0; i < network().num_layers() && rule_ != ServerRule::kSum; ++i) {
+      if (network().layer(i).constraint() == nullptr) continue;
+      Throw<UsageError>(
+          "{}: parallel.server-update = '{}' sends servers gradients alone, so that nobody keeps layer '{}' or what it "
+          "is made of orthonormal: take 'sum', or a network without `orthonormal`",
+          config.Where("server-update"), options_.server_update, network().layer_name(i));
+    }
+  }
+
+  // For rules that do not go through an optimiser. What lies between parameters has no gradient.
+  std::vector<RateRange> LayerRates() const {
+    std::vector<RateRange> rates;
+    for (const nn::Parameter* p : network().parameters()) {
+      const float factor = p->learning_rate_factor;
+      if (rates.empty() || rates.back().factor != factor) rates.push_back({.end = 0, .factor = factor});
+      rates.back().end = static_cast<size_t>(p->offset + p->value.size());
+    }
+    if (!rates.empty()) rates.back().end = network().num_values();
+    return rates;
   }
 
   void Serve() {
