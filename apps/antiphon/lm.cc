@@ -1,11 +1,13 @@
 // antiphon lm: an n-gram language model from text or from other models, and how well it predicts other text.
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -48,24 +50,46 @@ struct LmCommandOptions {
   }
 };
 
+// Calls body(fields, line number) for each line that is not empty.
+template <class Body>
+void ForEachTextLine(const std::string& path, Body&& body) {
+  std::istringstream lines(ComposeLines(ReadMaybeGzipped(path), path));
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    std::istringstream in(line);
+    std::vector<std::string> fields(std::istream_iterator<std::string>(in), {});
+    if (!fields.empty()) body(std::move(fields), number);
+  }
+}
+
+// Models have the marks of a sentence's ends by themselves; some tools write them into their texts, too.
+void DropSentenceMarks(std::vector<std::string>& sentence, const std::string& path, int line) {
+  if (!sentence.empty() && sentence.front() == "<s>") sentence.erase(sentence.begin());
+  if (!sentence.empty() && sentence.back() == "</s>") sentence.pop_back();
+  for (const std::string& word : sentence) {
+    if (word != "<s>" && word != "</s>") continue;
+    Throw<InputError>(
+        "{}:{}: '{}' stands within a sentence; expected one sentence a line, at most one <s> before it and one </s> "
+        "behind it",
+        path, line, word);
+  }
+}
+
 std::vector<std::vector<std::string>> ReadSentences(const std::string& path, bool utterance_ids) {
   std::vector<std::vector<std::string>> sentences;
-  std::istringstream lines(ComposeLines(ReadMaybeGzipped(path), path));
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    std::string word;
-    if (utterance_ids && !(fields >> word)) continue;
-    auto& sentence = sentences.emplace_back();
-    while (fields >> word) sentence.push_back(word);
-    if (sentence.empty() && !utterance_ids) sentences.pop_back();
-  }
+  ForEachTextLine(path, [&](std::vector<std::string> sentence, int line) {
+    if (utterance_ids) sentence.erase(sentence.begin());
+    DropSentenceMarks(sentence, path, line);
+    if (!sentence.empty() || utterance_ids) sentences.push_back(std::move(sentence));
+  });
   return sentences;
 }
 
 std::vector<std::string> ReadVocabulary(const std::string& path) {
   std::vector<std::string> words;
   if (path.empty()) return words;
-  for (const auto& line : ReadSentences(path, false)) words.push_back(line[0]);
+  ForEachTextLine(path, [&](const std::vector<std::string>& fields, int) { words.push_back(fields[0]); });
   if (words.empty()) Throw<InputError>("'{}' holds no words", path);
   return words;
 }

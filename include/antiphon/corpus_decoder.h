@@ -75,7 +75,7 @@ struct DecodingOutcome {
   double risk_scale = 0.0;
   double output_share = 1.0;          // of the network's outputs that were computed (nnet.lazy)
   int64_t speaker_transforms = 0;     // that a model which adapts to speakers took
-  std::optional<WordErrors> errors;   // of data without transcripts: none
+  std::optional<WordErrors> errors;   // without transcripts of these utterances: none
   std::optional<TunedWeights> tuned;  // without `tune`: none
   std::string text_file;              // UTTERANCE WORD …
   std::string results_file;           // results.jsonl: words, times, confidences, n-best, a line per utterance

@@ -81,7 +81,7 @@ class DecodingResult:
     speaker_transforms: int
     """Speakers to whom the model adapted."""
     errors: Optional[WordErrors]
-    """None: the data have no transcripts."""
+    """None: the data have no transcripts of these utterances."""
     tuned: Optional[TunedWeights]
     """None: without `tune`."""
     text: str

@@ -25,8 +25,7 @@ feat::FrontEnd FrontEndOf(const AcousticModel& model) {
 }
 
 std::vector<decode::EndpointRule> Rules(const LiveOptions& options) {
-  auto rules = decode::DefaultEndpointRules();
-  rules[1].min_trailing_silence_s = options.silence_s;
+  auto rules = decode::EndpointRulesFor(options.silence_s);
   rules.back().min_length_s = options.max_utterance_s;
   return rules;
 }

@@ -100,16 +100,27 @@ class Decoding {
                         .tuned = {}};
     const fs::path out = request_.out;
     if (request_.nnet.lazy) report.output_share = system_.model().computed_share();
-    if (speech_.references().known()) {
-      report.score = speech_.references().Errors(
-          out / "text", [&](const std::string& utt_id) { return speech_.Has(utt_id); }, request_.seed);
-    }
+    report.score = Errors(out / "text");
     if (request_.tune) report.tuned = tuning_.Choose(out, num_threads_);
     WriteFileAtomically(out / "summary.json", ToJson(report).dump(2) + "\n");
     return report;
   }
 
  private:
+  // Of a file of words. None where there are no transcripts of what was decoded.
+  std::optional<score::Report> Errors(const fs::path& text) const {
+    const DecodeReferences& references = speech_.references();
+    if (!references.known()) return std::nullopt;
+    auto errors = references.Errors(
+        text, [&](const std::string& utt_id) { return speech_.Has(utt_id); }, request_.seed);
+    if (errors.total.utterances > 0) return errors;
+    const std::vector<std::string>& utterances = speech_.utterances();
+    log::Warn(
+        "'{}' has a transcript of none of the {} utterances that were decoded, the first: '{}'; no errors are counted",
+        (fs::path(request_.data) / "text").string(), utterances.size(), utterances.empty() ? "" : utterances[0]);
+    return std::nullopt;
+  }
+
   // Of a model that adapts to speakers: given, or estimated on this speech.
   void FindTransforms() {
     if (UsesGivenTransforms(request_, system_.model())) {

@@ -29,7 +29,7 @@ struct DecodeReport {
   decode::LatticeWeights weights;      // that chose the results
   std::optional<double> output_share;  // of the network's outputs that a lazy one computed
   size_t speaker_transforms = 0;
-  std::optional<score::Report> score;  // if the data have transcripts
+  std::optional<score::Report> score;  // if the data have transcripts of some utterances
   std::optional<TunedWeights> tuned;   // if asked for
 };
 

@@ -45,7 +45,7 @@ WordErrors MeasureWordErrors(const Config& decode, const std::filesystem::path& 
   DecodeReport report;
   host.in_team([&](Team& team, int threads) { report = Decode(request, team, threads); });
   if (!report.score) {
-    throw UsageError("decode.data has no transcripts (text) to score against: no error rate can be measured");
+    throw UsageError("decode.data has no transcripts (text) of what is decoded: no error rate can be measured");
   }
   const score::ErrorCounts& counts = report.score->total.counts;
   return {counts.Rate(), counts.errors(), counts.reference_length()};

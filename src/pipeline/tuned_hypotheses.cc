@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <set>
 #include <sstream>
 #include <vector>
@@ -32,6 +33,17 @@ std::vector<std::string> ReadWords(const fs::path& path) {
   return words;
 }
 
+// Piece by piece, as the weights were chosen: what is expected of all words of a long recording at once would fill the
+// memory.
+std::vector<int32_t> ChosenWords(const decode::Lattice& lattice, const decode::LatticeWeights& weights) {
+  std::vector<int32_t> words;
+  for (const decode::Lattice& piece : decode::SplitPieces(lattice)) {
+    const std::vector<int32_t> of_piece = decode::ChosenPath(piece, weights).words;
+    words.insert(words.end(), of_piece.begin(), of_piece.end());
+  }
+  return words;
+}
+
 }  // namespace
 
 bool ChoseWeights(const fs::path& folder) { return fs::exists(folder / "weights.toml"); }
@@ -48,8 +60,7 @@ score::Transcripts TunedHypotheses(const fs::path& folder, const fs::path& graph
   }
   for (const auto& [utt_id, lattice] : decode::ParseLattices(ReadMaybeGzipped(file), file.string())) {
     without.erase(utt_id);
-    if (lattice.empty()) continue;
-    for (const int32_t word : decode::ChosenPath(lattice, weights).words) {
+    for (const int32_t word : ChosenWords(lattice, weights)) {
       if (word < 0 || static_cast<size_t>(word) >= words.size()) {
         Throw<InputError>("'{}', utterance '{}': word {} is not in '{}'; is it the graph that was decoded with?",
                           file.string(), utt_id, word, (graph / "words.txt").string());

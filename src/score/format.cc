@@ -61,6 +61,7 @@ nlohmann::ordered_json CountsJson(const ErrorCounts& c) {
 
 nlohmann::ordered_json SpeakerJson(const SpeakerScore& s) {
   nlohmann::ordered_json json = CountsJson(s.counts);
+  if (s.utterances == 0) json.erase("error_rate");  // of nothing there is no rate
   json["utterances"] = s.utterances;
   json["wrong_utterances"] = s.wrong_utterances;
   return json;
@@ -76,6 +77,9 @@ std::string FormatSummary(const Report& report, bool with_speakers) {
                       RateName(report), 100 * c.Rate(), 100 * report.interval_low, 100 * report.interval_high,
                       c.errors(), c.reference_length(), report.unit, c.substitutions, c.deletions, c.insertions);
   if (!report.missing.empty()) text += fmt::format("{} utterances had no hypothesis\n", report.missing.size());
+  if (!report.silent.empty()) {
+    text += fmt::format("{} utterances are not in the reference's CTM and count as silent\n", report.silent.size());
+  }
   if (report.speakers.size() <= 1 || !with_speakers) return text;
   text += fmt::format("{:<20} {:>7} {:>8} {:>7} {:>7} {:>6} {:>6} {:>6} {:>8}\n", "speaker", "utts", report.unit + "s",
                       RateName(report) + " %", "errors", "sub", "del", "ins", "utt err%");
@@ -93,11 +97,12 @@ std::string FormatJson(const Report& report, bool with_utterances) {
   nlohmann::ordered_json json;
   json["unit"] = report.unit;
   json.update(SpeakerJson(report.total));
-  if (std::isfinite(report.interval_low) && std::isfinite(report.interval_high)) {
+  if (json.contains("error_rate")) {
     json["interval"] = {
         {"confidence", report.confidence}, {"low", report.interval_low}, {"high", report.interval_high}};
   }
   if (!report.missing.empty()) json["missing"] = report.missing;
+  if (!report.silent.empty()) json["silent"] = report.silent;
   for (const auto& [speaker, score] : report.speakers) {
     if (!speaker.empty()) json["speakers"][speaker] = SpeakerJson(score);
   }

@@ -69,7 +69,11 @@ Transcripts ParseText(std::string_view text, std::string source) {
 
 Transcripts ParseCtm(std::string_view text, std::string source) {
   Transcripts result{TranscriptFormat::kCtm, std::move(source), {}};
-  std::map<std::string, std::vector<std::pair<double, std::string>>> timed;
+  struct Timed {
+    std::string channel;
+    std::vector<std::pair<double, std::string>> words;
+  };
+  std::map<std::string, Timed> timed;
   ForEachLine(text, result.source, [&](const std::vector<std::string_view>& fields) {
     if (fields[0].starts_with(";;")) return;
     if (fields.size() != 5 && fields.size() != 6) {
@@ -77,12 +81,21 @@ Transcripts ParseCtm(std::string_view text, std::string source) {
                         fields.size());
     }
     ParseSeconds(fields[3]);
-    timed[std::string(fields[0])].emplace_back(ParseSeconds(fields[2]), ComposeUtf8(fields[4]));
+    const auto place = timed.try_emplace(std::string(fields[0]), Timed{std::string(fields[1]), {}}).first;
+    Timed& utterance = place->second;
+    if (utterance.channel != fields[1]) {
+      Throw<InputError>(
+          "'{}' has channel '{}' here and '{}' before; expected one channel for each id: write the channel into the id "
+          "({}-{}), here and in the other file",
+          fields[0], fields[1], utterance.channel, fields[0], fields[1]);
+    }
+    utterance.words.emplace_back(ParseSeconds(fields[2]), ComposeUtf8(fields[4]));
   });
-  for (auto& [utt_id, entries] : timed) {
-    std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [utt_id, utterance] : timed) {
+    std::stable_sort(utterance.words.begin(), utterance.words.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     auto& words = result.words[utt_id];
-    for (auto& [start, word] : entries) words.push_back(std::move(word));
+    for (auto& [start, word] : utterance.words) words.push_back(std::move(word));
   }
   return result;
 }

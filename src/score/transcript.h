@@ -2,9 +2,9 @@
 //
 // Kaldi text: "utt_id word word …", one utterance per line, an id alone is an empty transcript.
 // CTM: "utt_id channel start duration word [confidence]"; words are ordered by start time, ";;" begins a comment. An
-// utterance without words cannot stand in a CTM, so that a missing one counts as empty there. Errors: InputError with
-// file:line for a repeated id, a broken line or bytes that are not UTF-8; IoError for the file. Words come in Unicode's
-// normalisation C (base/utf8.h).
+// utterance without words cannot stand in a CTM, so that a missing one counts as empty there. An id has one channel, as
+// the words of two would be mixed. Errors: InputError with file:line for a repeated id, a second channel, a broken line
+// or bytes that are not UTF-8; IoError for the file. Words come in Unicode's normalisation C (base/utf8.h).
 #pragma once
 
 #include <filesystem>

@@ -46,12 +46,15 @@ std::string SomeOf(const std::vector<std::string>& names) {
   return text;
 }
 
-void RefuseExtra(const Transcripts& reference, const Transcripts& hypothesis) {
+// Hypotheses that the reference lacks. A CTM has no line of an utterance without words; one that lacks all of them is
+// of something else.
+std::vector<std::string> SilentInReference(const Transcripts& reference, const Transcripts& hypothesis) {
   std::vector<std::string> extra;
   for (const auto& [utt_id, words] : hypothesis.words) {
     if (!reference.words.contains(utt_id)) extra.push_back(utt_id);
   }
-  if (extra.empty()) return;
+  if (extra.empty()) return extra;
+  if (reference.format == TranscriptFormat::kCtm && extra.size() < hypothesis.words.size()) return extra;
   Throw<InputError>("{}: {} of {} utterances have no reference in {}: {}; are these the two files of one test set?",
                     hypothesis.source, extra.size(), hypothesis.words.size(), reference.source, SomeOf(extra));
 }
@@ -86,10 +89,12 @@ void Bootstrap(const ScoreOptions& options, Report& report) {
 
 Report Score(const Transcripts& reference, const Transcripts& hypothesis,
              const std::map<std::string, std::string>& speakers, const ScoreOptions& options) {
-  RefuseExtra(reference, hypothesis);
   Report report;
   report.unit = options.unit;
-  for (const auto& [utt_id, words] : reference.words) {
+  report.silent = SilentInReference(reference, hypothesis);
+  auto references = reference.words;
+  for (const std::string& utt_id : report.silent) references[utt_id] = {};
+  for (const auto& [utt_id, words] : references) {
     const auto found = hypothesis.words.find(utt_id);
     if (found == hypothesis.words.end() && hypothesis.format == TranscriptFormat::kText) {
       report.missing.push_back(utt_id);
@@ -114,7 +119,7 @@ Report Score(const Transcripts& reference, const Transcripts& hypothesis,
   }
   if (!report.missing.empty() && options.missing == "error") {
     Throw<InputError>("{}: {} of {} utterances of {} are missing: {}; set missing = 'empty' to count them as deleted",
-                      hypothesis.source, report.missing.size(), reference.words.size(), reference.source,
+                      hypothesis.source, report.missing.size(), references.size(), reference.source,
                       SomeOf(report.missing));
   }
   Bootstrap(options, report);

@@ -63,18 +63,22 @@ struct Report {
   double interval_low = 0.0;  // of the error rate; both equal it without resampling
   double interval_high = 0.0;
   std::vector<std::string> missing;  // references without hypothesis that were counted as empty or left out
+  std::vector<std::string> silent;   // hypotheses that the reference's CTM lacks: what they say is inserted
 };
 
-/// Scores every reference. Utterances missing from a CTM count as empty. `speakers` may be empty; else it must name
-/// every utterance. A hypothesis without reference is refused.
+/// Scores every reference. Utterances missing from a CTM count as empty, on either side. `speakers` may be empty; else
+/// it must name every utterance. A hypothesis without reference is refused where the reference is text, or a CTM that
+/// has none of the hypotheses.
 Report Score(const Transcripts& reference, const Transcripts& hypothesis,
              const std::map<std::string, std::string>& speakers = {}, const ScoreOptions& options = {});
 
-/// "WER 12.34 % [11.20, 13.40] (…)", how many had no hypothesis, and the counts by speaker if there are several.
+/// "WER 12.34 % [11.20, 13.40] (…)", how many had no hypothesis or are not in the reference's CTM, and the counts by
+/// speaker if there are several.
 std::string FormatSummary(const Report& report, bool with_speakers = true);
 /// Reference above hypothesis, column by column, with S, D and I below; one block per utterance.
 std::string FormatAlignments(const Report& report);
-/// Everything as one JSON document; `with_utterances` adds the counts of each utterance.
+/// Everything as one JSON document, without a rate if no utterance was scored; `with_utterances` adds the counts of
+/// each utterance.
 std::string FormatJson(const Report& report, bool with_utterances);
 
 }  // namespace antiphon::score

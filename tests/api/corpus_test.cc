@@ -195,6 +195,19 @@ TEST_F(Corpus, WeightsAreChosenOnWhatHasATranscript) {
   EXPECT_THAT(what, HasSubstr("a transcript of none of the 2 utterances that are decoded, the first: 'a'"));
 }
 
+// They say nothing of how well these are recognised: no rate of 0 must come out.
+TEST_F(Corpus, TranscriptsOfOtherUtterancesCountNoErrors) {
+  WriteFileAtomically(Path("data/text"), "c ONE\n");
+  std::vector<std::string> log;
+  SetLogCallback([&](LogLevel, std::string_view line) { log.emplace_back(line); });
+  const DecodingOutcome made = CorpusDecoder(Decoding()).Run();
+  SetLogCallback({});
+  EXPECT_EQ(made.utterances, 2);
+  EXPECT_FALSE(made.errors);
+  EXPECT_FALSE(nlohmann::json::parse(made.summary).contains("score")) << made.summary;
+  EXPECT_THAT(log, ::testing::Contains(HasSubstr("a transcript of none of the 2 utterances that were decoded")));
+}
+
 TEST_F(Corpus, WithoutTranscriptsNoErrorsAreCounted) {
   CorpusDecoderSettings settings = Decoding("nnet.precision = 'int8'\nnnet.lazy = true");
   settings.data = Path("audio");

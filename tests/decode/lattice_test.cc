@@ -41,10 +41,12 @@ TEST(Lattice, PiecesAreOneText) {
   LatticeTextInPieces writer("long");
   std::string text;
   LatticePath joined;
+  std::vector<Lattice> pieces;
   for (const uint64_t seed : {1, 2, 3, 4}) {
     const Lattice piece = seed == 3 ? Lattice() : Determinize(RandomLattice(seed), {0.1, 100, 100000});
     text += writer.Add(piece);
     if (piece.empty()) continue;
+    pieces.push_back(piece);
     const LatticePath best = BestPath(piece, kUsualWeights);
     joined.words.insert(joined.words.end(), best.words.begin(), best.words.end());
     joined.alignment.insert(joined.alignment.end(), best.alignment.begin(), best.alignment.end());
@@ -58,6 +60,34 @@ TEST(Lattice, PiecesAreOneText) {
   EXPECT_EQ(best.words, joined.words);
   EXPECT_EQ(best.alignment, joined.alignment);
   EXPECT_NEAR(best.cost.Total(0.1), joined.cost.Total(0.1), 1e-3);
+
+  const std::vector<Lattice> apart = SplitPieces(again[0].second);
+  ASSERT_EQ(apart.size(), pieces.size());
+  for (size_t p = 0; p < pieces.size(); ++p) {
+    ASSERT_EQ(apart[p].states.size(), pieces[p].states.size());
+    EXPECT_EQ(apart[p].NumArcs(), pieces[p].NumArcs());
+    const auto a = NBest(apart[p], kUsualWeights, 50), b = NBest(pieces[p], kUsualWeights, 50);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i].words, b[i].words);
+      EXPECT_EQ(a[i].alignment, b[i].alignment);
+      EXPECT_NEAR(a[i].cost.Total(0.1), b[i].cost.Total(0.1), 1e-4);
+    }
+  }
+}
+
+// A state that all paths go through is no joint, nor is one behind an end, or to which two arcs lead from one state.
+TEST(Lattice, OnlyJointsDividePieces) {
+  const auto pieces = [](const std::string& lines) {
+    return SplitPieces(ParseLattices("u\n" + lines + "\n", "lat")[0].second).size();
+  };
+  EXPECT_EQ(pieces("0 1 5 1,2,3\n1 2 6 1,2,3\n2 0,0,\n"), 1U);
+  EXPECT_EQ(pieces("0 1 5 1,2,3\n1 2 0 1,2,3\n2 0,0,\n"), 2U);
+  EXPECT_EQ(pieces("0 1 5 1,2,3\n0 2 6 1,2,3\n1 2 0 1,2,3\n2 0,0,\n"), 1U);
+  EXPECT_EQ(pieces("0 1 5 1,2,3\n1 0,0,\n1 2 0 1,2,3\n2 0,0,\n"), 1U);
+  EXPECT_EQ(pieces("0 1 5 1,2,3\n1 2 0 1,2,3\n1 2 0 1,1,4\n2 0,0,\n"), 1U);
+  EXPECT_EQ(pieces("0 1 0 1,2,3\n1 2 0 1,2,3\n2 0,0,\n"), 3U) << "pieces without words";
+  EXPECT_TRUE(SplitPieces({}).empty());
 }
 
 TEST(Lattice, TextErrorsNameTheLine) {

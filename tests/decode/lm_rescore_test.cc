@@ -2,11 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "base/error.h"
+#include "decode/graph/graph_parts.h"
+#include "decode/graph/parts_builder.h"
 #include "decode/lm/ngram_estimate.h"
+#include "decode/search/matrix_scores.h"
+#include "decode/search/recognize.h"
+#include "decode/toy_model.h"
+#include "decode/toy_search.h"
+#include "hmm/graph/openfst.h"
+#include "temporary_folder.h"
 
 namespace antiphon::decode {
 namespace {
@@ -73,6 +82,45 @@ TEST(LmRescorer, LeavesUnknownWordsAsTheyAre) {
     }
   }
   EXPECT_TRUE(LmRescorer(Model(1), Model(3), kWords).Rescore({}).empty());
+}
+
+// No path of an unfinished utterance has paid for a sentence end, so that there is none to exchange.
+TEST(LmRescorer, ExchangesNoSentenceEndThatIsNotThere) {
+  hmm::LexiconOptions phones;
+  phones.silence_phones = {"SIL"};
+  const hmm::Lexicon lexicon = hmm::Lexicon::Parse("a P0\nb P1\nc P2\n", "lexicon.txt", phones);
+  const hmm::HmmModel model = ToyModel(lexicon, 2);
+  fst::StdVectorFst grammar;
+  for (int s = 0; s <= 4; ++s) grammar.AddState();
+  grammar.SetStart(0);
+  grammar.SetFinal(4, 0.0F);
+  for (int s = 0; s < 4; ++s) {
+    for (int32_t word = 1; word <= 3; ++word) grammar.AddArc(s, {word, word, 1.0F, s + 1});
+  }
+  const testing::TemporaryFolder folder;
+  const GraphParts parts(BuildLexiconGraph(model, lexicon, {}),
+                         WordAutomaton::FromFst(grammar, lexicon.backoff_word(), 100));
+  SaveParts(parts, model, lexicon, nullptr, "test", {}, folder.path());
+  const Graph graph = Graph::Load(folder.path(), model);
+  const LmRescorer rescorer(Model(1), Model(3), graph.words());
+  RecognizeOptions options;
+  options.search = Wide();
+  // Four words have four phones, of a frame each at least.
+  MatrixScores scores(RandomToyScores(7, 3, graph.num_pdfs()));
+  const Recognition plain = Recognizer(graph, model, options).Recognize(scores, {0.1, 0.0});
+  EXPECT_NE(plain.remark.find("no hypothesis ends"), std::string::npos) << plain.remark;
+  const Recognition rescored = Recognizer(graph, model, options, &rescorer).Recognize(scores, {0.1, 0.0});
+  const auto unfinished = Paths(rescorer.Rescore(plain.lattice, {}, /*ends=*/false));
+  const auto finished = Paths(rescorer.Rescore(plain.lattice));
+  const auto found = Paths(rescored.lattice);
+  ASSERT_EQ(found.size(), unfinished.size());
+  EXPECT_GT(found.size(), 3U);
+  double largest = 0.0;
+  for (const auto& [words, cost] : found) {
+    EXPECT_NEAR(cost.graph, unfinished.at(words).graph, 1e-4);
+    largest = std::max(largest, std::abs(cost.graph - finished.at(words).graph));
+  }
+  EXPECT_GT(largest, 0.1) << "the models say the same of a sentence end";
 }
 
 }  // namespace

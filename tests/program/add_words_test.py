@@ -125,6 +125,9 @@ class AddWords(system.SystemTest):
         done = self.transcribe("--grammar", grammar, "--add-words", self.write("Mine a b a\n"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("write it into the grammar", done.stderr)
+        done = self.transcribe("--grammar", grammar, "--hotwords", "ABA")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("'ABA' cannot be preferred: the grammar never says 'ABA'", done.stderr)
 
     def test_refuses_a_static_graph(self):
         for option, text in (("--add-words", "Mine a b a\n"), ("--word-loop", "B\n")):

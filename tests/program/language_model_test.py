@@ -56,6 +56,29 @@ class LanguageModels(system.SystemTest):
         text = system.must(*self.mix("--weights", "0.5,0.5", root / "half.arpa")).stdout
         self.assertIn("north.arpa' lacks 2 of the 8 words", text)
 
+    def test_takes_the_marks_of_other_tools_for_no_words(self):
+        root = self.root
+        lines = (root / "north.txt").read_text().splitlines()
+        (root / "marked.txt").write_text("".join(f"<s> {line} </s>\n" for line in lines))
+        (root / "marked-ids.txt").write_text("".join(f"u{i} <s> {line} </s>\n" for i, line in enumerate(lines)))
+        system.must("lm", "--text", root / "marked.txt", "--order", 3, root / "marked.arpa")
+        self.assertEqual((root / "marked.arpa").read_text(), (root / "north.arpa").read_text())
+        system.must("lm", "--text", root / "marked-ids.txt", "--utterance-ids", "--order", 3, root / "marked.arpa")
+        self.assertEqual((root / "marked.arpa").read_text(), (root / "north.arpa").read_text())
+        plain, marked = (json.loads(system.must(*self.mix("--held-out", root / name, "--evaluate", root / name,
+                                                          "--json")).stdout) for name in ("north.txt", "marked.txt"))
+        self.assertEqual(marked, plain)
+        # A vocabulary is no sentence: what stands behind the word is not read.
+        (root / "words.txt").write_text("<s> 1\nA 2\nB 3\n</s> 4\n")
+        told = system.must("lm", "--text", root / "north.txt", "--vocabulary", root / "words.txt", root / "small.arpa",
+                           "--json")
+        self.assertEqual(json.loads(told.stdout)["words"], 4)
+        for line in ("A </s> <s> B", "<s> <s> A </s>", "A </s> B"):
+            (root / "broken.txt").write_text(f"A B\n{line}\n")
+            self.refused(1, "broken.txt:2: '", "lm", "--text", root / "broken.txt", root / "none.arpa")
+            self.refused(1, "broken.txt:2: '", "lm", "--arpa", root / "north.arpa", "--evaluate", root / "broken.txt")
+        self.assertFalse((root / "none.arpa").exists())
+
     def test_prunes_models_of_any_origin(self):
         root = self.root
         sizes = []

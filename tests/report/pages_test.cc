@@ -26,6 +26,15 @@ TEST(ScoringReport, ShowsRatesAndWhatWasTakenForWhat) {
   EXPECT_EQ(html.find("<b>b</b>"), std::string::npos) << "an utterance without errors is no example";
 }
 
+TEST(ScoringReport, ShowsNoRateOfNothing) {
+  const auto none = score::ParseTranscripts("", score::TranscriptFormat::kText, "none");
+  report::HtmlReport page("t", "s");
+  AddScoringSections(page, {{"test", score::Score(none, none)}});
+  const std::string html = page.Render();
+  EXPECT_EQ(html.find("0.00 %"), std::string::npos);
+  EXPECT_NE(html.find("no utterances to score"), std::string::npos);
+}
+
 // Six columns are wider than half a page of 1280 pixels.
 TEST(TrainingReport, GivesTheEpochsTheWholeWidth) {
   const testing::TemporaryFolder folder;

@@ -50,6 +50,16 @@ TEST(Transcripts, NameFileAndLineOfErrors) {
   EXPECT_THAT(ErrorOf([] { ParseTranscripts("u1 1 0.1\n", TranscriptFormat::kCtm, "h.ctm"); }), HasSubstr("3 fields"));
 }
 
+// By time alone the words of two speakers would be mixed.
+TEST(Transcripts, ACtmHasOneChannelForEachId) {
+  const std::string call = "call A 0.5 0.1 yes\ncall B 0.1 0.1 hello\n";
+  const std::string error = ErrorOf([&] { ParseTranscripts(call, TranscriptFormat::kCtm, "x.ctm"); });
+  EXPECT_THAT(error, ::testing::AllOf(HasSubstr("x.ctm:2"), HasSubstr("'call' has channel 'B' here and 'A' before")));
+  const Transcripts apart =
+      ParseTranscripts("call-A A 0.5 0.1 yes\ncall-B B 0.1 0.1 hello\n", TranscriptFormat::kCtm, "x.ctm");
+  EXPECT_EQ(apart.words.at("call-B"), (std::vector<std::string>{"hello"}));
+}
+
 TEST(Transcripts, CharactersAreCodePoints) {
   EXPECT_EQ(Utf8Characters("aé語😀"), (std::vector<std::string>{"a", "é", "語", "😀"}));
   for (const char* bad : {"\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe8\xaa", "\x80"}) {
@@ -110,6 +120,31 @@ TEST(Wer, SaysWhichUtterancesDoNotMatch) {
   EXPECT_EQ(summary.find("speaker"), std::string::npos);
   const Transcripts ctm = ParseTranscripts("u1 1 0 1 a\n", TranscriptFormat::kCtm, "h.ctm");
   EXPECT_EQ(Score(ref, ctm).total.counts, (ErrorCounts{1, 0, 1, 0}));
+}
+
+// Where nobody speaks, a CTM has no line.
+TEST(Wer, ACtmAsReferenceMayLackSilentUtterances) {
+  const Transcripts ref = ParseTranscripts("u1 1 0 1 a\n", TranscriptFormat::kCtm, "r.ctm");
+  const Report report = Score(ref, Text("u1 a\nu2 b c\nu3\n", "hyp"), {{"u1", "s"}, {"u2", "t"}, {"u3", "t"}});
+  EXPECT_EQ(report.total.counts, (ErrorCounts{1, 0, 0, 2}));
+  EXPECT_EQ(report.total.utterances, 3);
+  EXPECT_EQ(report.silent, (std::vector<std::string>{"u2", "u3"}));
+  EXPECT_THAT(FormatSummary(report), HasSubstr("2 utterances are not in the reference's CTM"));
+  EXPECT_EQ(nlohmann::json::parse(FormatJson(report, false))["silent"].size(), 2U);
+  // One of another test set.
+  EXPECT_THAT(ErrorOf([&] { Score(ref, Text("v1 a\nv2 b\n", "hyp")); }), HasSubstr("have no reference in r.ctm: v1"));
+}
+
+// Nothing was recognised wrongly, but nothing well, either.
+TEST(Wer, OfNothingThereIsNoRate) {
+  ScoreOptions options;
+  options.missing = "skip";
+  const Report report = Score(Text("u1 a\n"), Text(""), {}, options);
+  const auto json = nlohmann::json::parse(FormatJson(report, true));
+  EXPECT_EQ(json["utterances"], 0);
+  EXPECT_FALSE(json.contains("error_rate")) << json;
+  EXPECT_FALSE(json.contains("interval")) << json;
+  EXPECT_EQ(json["missing"].size(), 1U);
 }
 
 TEST(Wer, IntervalHoldsTheRateAndIsSeeded) {

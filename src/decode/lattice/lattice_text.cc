@@ -119,7 +119,62 @@ class Parser {
   int64_t number_ = 0;
 };
 
+// Where pieces begin: no arc passes over such a state, and only arcs without a word, one from each state, lead to it.
+// Lattices of pieces are determinised: all their arcs have words.
+std::vector<size_t> PieceStarts(const Lattice& whole) {
+  std::vector<size_t> starts = {0};
+  std::vector<bool> within(whole.states.size(), false);
+  int32_t farthest = 0;
+  bool ended = false;
+  for (size_t s = 0; s < whole.states.size(); ++s) {
+    if (s > 0 && static_cast<size_t>(farthest) == s && !within[s] && !ended) starts.push_back(s);
+    int32_t joined = -1;
+    for (const LatticeArc& arc : whole.states[s].arcs) {
+      if (arc.word != 0 || arc.next_state == joined) within[static_cast<size_t>(arc.next_state)] = true;
+      if (arc.word == 0) joined = arc.next_state;
+      farthest = std::max(farthest, arc.next_state);
+    }
+    ended = ended || whole.states[s].is_final;
+  }
+  return starts;
+}
+
+// The states from `begin` to before `end`; arcs to `end` are what their states end with.
+Lattice PieceOf(const Lattice& whole, size_t begin, size_t end) {
+  Lattice piece;
+  piece.states.resize(end - begin);
+  for (size_t s = begin; s < end; ++s) {
+    const LatticeState& from = whole.states[s];
+    LatticeState& state = piece.states[s - begin];
+    state.is_final = from.is_final;
+    state.final_cost = from.final_cost;
+    state.final_alignment = piece.AddAlignment(whole.Alignment(from.final_alignment));
+    for (LatticeArc arc : from.arcs) {
+      arc.alignment = piece.AddAlignment(whole.Alignment(arc.alignment));
+      arc.next_state -= static_cast<int32_t>(begin);
+      if (static_cast<size_t>(arc.next_state) < piece.states.size()) {
+        state.arcs.push_back(arc);
+        continue;
+      }
+      state.is_final = true;
+      state.final_cost = arc.cost;
+      state.final_alignment = arc.alignment;
+    }
+  }
+  return piece;
+}
+
 }  // namespace
+
+std::vector<Lattice> SplitPieces(const Lattice& whole) {
+  std::vector<Lattice> pieces;
+  if (whole.empty()) return pieces;
+  const std::vector<size_t> starts = PieceStarts(whole);
+  for (size_t p = 0; p < starts.size(); ++p) {
+    pieces.push_back(PieceOf(whole, starts[p], p + 1 < starts.size() ? starts[p + 1] : whole.states.size()));
+  }
+  return pieces;
+}
 
 std::string LatticeToText(std::string_view utt_id, const Lattice& lattice) {
   LatticeTextInPieces text(utt_id);

@@ -33,6 +33,10 @@ class LatticeTextInPieces {
   int64_t first_state_ = 0;
 };
 
+/// The lattices that LatticeTextInPieces joined, one for each piece. A lattice that was not joined comes back alone;
+/// none of an empty one.
+std::vector<Lattice> SplitPieces(const Lattice& whole);
+
 /// All lattices of a text, in its order. `source` stands in for the file name in errors (InputError with file:line).
 /// Arcs must lead to higher states, as we write them and as Kaldi does after sorting.
 std::vector<std::pair<std::string, Lattice>> ParseLattices(std::string_view text, const std::string& source);

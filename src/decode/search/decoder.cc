@@ -325,7 +325,6 @@ bool Decoder::ReachedFinal() const { return search_->frames().ReachedFinal(); }
 double Decoder::FinalRelativeCost() const { return search_->frames().FinalRelativeCost(); }
 const DecoderStats& Decoder::stats() const { return search_->stats(); }
 LatticePath Decoder::BestPath() const { return search_->frames().BestPath(search_->finished()); }
-LatticePath Decoder::BestEndedPath() const { return search_->frames().BestPath(true); }
 
 int Decoder::CountFromEnd(bool ended, const std::function<bool(int32_t)>& test) const {
   return search_->frames().CountFromEnd(ended || search_->finished(), test);

@@ -72,7 +72,6 @@ struct PathAnchor {
 struct DecoderStats {
   int64_t frames = 0;
   int64_t tokens_expanded = 0;
-  int64_t arcs_followed = 0;     // that led to a token
   int64_t scores_requested = 0;  // of a source that is not dense
 };
 
@@ -101,9 +100,8 @@ class Decoder {
 
   /// The best hypothesis so far; after Finish the best that ends. Empty without frames.
   LatticePath BestPath() const;
-  /// The best one if nothing more were said: at a sentence end, unless none stands there.
-  LatticePath BestEndedPath() const;
-  /// Frames at the end of BestPath, or of BestEndedPath, whose transition-ids all hold `test`.
+  /// Frames at the end of BestPath whose transition-ids all hold `test`; with `ended`, of the best path if nothing more
+  /// were said: at a sentence end, unless none stands there.
   int CountFromEnd(bool ended, const std::function<bool(int32_t transition_id)>& test) const;
 
   /// Where BestPath enters each frame, from 0 to num_frames(); before Finish.

@@ -4,6 +4,17 @@
 
 namespace antiphon::decode {
 
+std::vector<EndpointRule> EndpointRulesFor(double silence_s) {
+  auto rules = DefaultEndpointRules();
+  const double factor = std::max(1.0, silence_s / rules[1].min_trailing_silence_s);
+  rules[1].min_trailing_silence_s = silence_s;
+  rules[2].min_trailing_silence_s *= factor;
+  rules[3].min_trailing_silence_s *= factor;
+  // Silence without speech ends one with speech before it, too.
+  rules[0].min_trailing_silence_s = std::max(rules[0].min_trailing_silence_s, rules[3].min_trailing_silence_s);
+  return rules;
+}
+
 EndpointState ObserveEndpoint(const Decoder& decoder, const hmm::HmmModel& model, double head_start) {
   EndpointState state;
   state.num_frames = decoder.num_frames();

@@ -30,6 +30,10 @@ inline std::vector<EndpointRule> DefaultEndpointRules() {
           {false, 0.0, kAny, 20.0}};
 }
 
+/// The default rules, but that the sentence is over after `silence_s` seconds where one may end. The rules that wait
+/// longer go on doing so: in their default proportion to it, though no shorter than by default.
+std::vector<EndpointRule> EndpointRulesFor(double silence_s);
+
 /// What the rules look at.
 struct EndpointState {
   int num_frames = 0;

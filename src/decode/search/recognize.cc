@@ -60,8 +60,9 @@ Recognition Recognizer::Finish(const LatticeWeights& weights) {
     nothing.remark = "it has no frames";
     return nothing;
   }
-  Recognition result = Describe(decoder_.RawLattice(), decoder_.num_frames(), weights, /*ends=*/true);
-  if (!decoder_.ReachedFinal()) {
+  const bool ended = decoder_.ReachedFinal();
+  Recognition result = Describe(decoder_.RawLattice(), decoder_.num_frames(), weights, ended);
+  if (!ended) {
     result.remark =
         "no hypothesis ends with the utterance (too short, cut off, or the beam is too small); the best unfinished one "
         "is taken";

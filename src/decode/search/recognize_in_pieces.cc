@@ -22,8 +22,7 @@ constexpr int kStepFrames = 20;
 constexpr double kAgreedAfterS = 1.5;
 
 std::vector<EndpointRule> RulesWithoutLength(double silence_s) {
-  auto rules = DefaultEndpointRules();
-  rules[1].min_trailing_silence_s = silence_s;
+  auto rules = EndpointRulesFor(silence_s);
   rules.pop_back();
   return rules;
 }

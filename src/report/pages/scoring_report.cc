@@ -8,15 +8,21 @@
 namespace antiphon::report {
 namespace {
 
-std::string Rate(const score::ErrorCounts& counts) { return fmt::format("{:.2f} %", 100 * counts.Rate()); }
+std::string Rate(const score::SpeakerScore& score) {
+  return score.utterances == 0 ? "–" : fmt::format("{:.2f} %", 100 * score.counts.Rate());
+}
+
+std::string Interval(const score::Report& report) {
+  if (report.total.utterances == 0) return "no utterances to score";
+  return fmt::format("{:.2f} – {:.2f} % with {:.0f} % confidence", 100 * report.interval_low,
+                     100 * report.interval_high, 100 * report.confidence);
+}
 
 void AddScores(report::HtmlReport& page, const std::vector<ScoredSet>& sets) {
   std::vector<report::Figure> figures;
   for (const ScoredSet& set : sets) {
     figures.push_back({fmt::format("{} error rate, {}", set.report.unit == "word" ? "Word" : "Character", set.name),
-                       Rate(set.report.total.counts),
-                       fmt::format("{:.2f} – {:.2f} % with {:.0f} % confidence", 100 * set.report.interval_low,
-                                   100 * set.report.interval_high, 100 * set.report.confidence)});
+                       Rate(set.report.total), Interval(set.report)});
   }
   page.AddFigures(figures);
 }
@@ -24,7 +30,7 @@ void AddScores(report::HtmlReport& page, const std::vector<ScoredSet>& sets) {
 std::vector<std::string> Row(std::string name, const score::SpeakerScore& score) {
   const score::ErrorCounts& c = score.counts;
   return {std::move(name),
-          Rate(c),
+          Rate(score),
           fmt::format("{}", c.errors()),
           fmt::format("{}", c.reference_length()),
           fmt::format("{}", c.substitutions),
