@@ -11,6 +11,7 @@
 
 #include "base/cancel.h"
 #include "base/error.h"
+#include "base/open_files.h"
 #include "command.h"
 #include "command_line.h"
 #include "log_sink.h"
@@ -38,6 +39,7 @@ int Main(const std::vector<std::string>& arguments) {
   InstallCancelHandlers();
   // A file that may grow no longer is an error of writing like a full disk, not a reason to die.
   std::signal(SIGXFSZ, SIG_IGN);
+  RaiseOpenFileLimit();
   RunCommand(line.command, line.config, std::cout);
   FlushOutput();
   return 0;

@@ -11,6 +11,8 @@
 #include "api/recognizer_impl.h"
 #include "api/stream.h"
 #include "base/cancel.h"
+#include "base/error.h"
+#include "base/open_files.h"
 #include "command.h"
 #include "serve/model_set.h"
 #include "serve/net/server.h"
@@ -60,9 +62,24 @@ class LibraryLog {
   ~LibraryLog() { SetLogCallback({}); }
 };
 
+// A server without a free descriptor takes in nobody, and cannot tell them why.
+void RequireOpenFiles(const serve::LimitOptions& limits) {
+  constexpr int64_t kOfAnUpload = 8, kOthers = 64;  // besides its connection; models, the log, what waits for sockets
+  const int64_t needed = limits.connections + kOfAnUpload * limits.uploads + kOthers;
+  const int64_t allowed = OpenFileLimit();
+  if (needed <= allowed) return;
+  Throw<UsageError>(
+      "--limits.connections {} and --limits.uploads {} need up to {} open files, but this process may have {} only: "
+      "lower them, or raise the hard limit (ulimit -Hn; LimitNOFILE of a systemd service)",
+      limits.connections, limits.uploads, needed, allowed);
+}
+
 void Serve(const ServeCommandOptions& options, CommandContext& context) {
+  RequireOpenFiles(options.serve.limits);
   // Until the server handles signals, main's handlers do, for which SIGHUP is a request to stop.
   std::signal(SIGHUP, OnHangUp);
+  // Who reads the log may go before the server does.
+  std::signal(SIGPIPE, SIG_IGN);
   // One thread per stream; many streams share the server's.
   RecognizerOptions recognizers = RecognizerOptionsOf(options.listening, !options.profiles.empty(), 1);
   recognizers.written = options.written;

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any, Optional
 
 from ._errors import Error
@@ -104,6 +105,29 @@ class _Sender:
             self.follower = None
 
 
+class _Program:
+    """The program, in a session of its own: it gets each signal once, from here, also one that was sent to all processes
+    of this one's group. The second SIGINT or SIGTERM would end it without saving."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._early: list[int] = []
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+            # Who started this with nohup wants it to outlive the terminal.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._pass_on)
+        self._process = process = subprocess.Popen(words, start_new_session=True)
+        for early in self._early:
+            process.send_signal(early)
+        self.process = process
+
+    def _pass_on(self, number: int, _: Optional[FrameType]) -> None:
+        if self._process is None:
+            self._early.append(number)
+        else:
+            self._process.send_signal(number)
+
+
 def run(program: str, arguments: Sequence[str], services: Sequence[str], out: str) -> int:
     """Trains, and sends to the services meanwhile; the exit status of the program."""
     if any(os.environ.get(name, "0") not in ("", "0") for name in _RANKS):
@@ -121,10 +145,7 @@ def run(program: str, arguments: Sequence[str], services: Sequence[str], out: st
             for sender in senders:
                 sender.do(Follower.catch_up)
 
-    process = subprocess.Popen([program, *arguments])
-    signal.signal(signal.SIGINT, lambda *_: None)  # the terminal tells the program, too
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
-        signal.signal(number, lambda which, _: process.send_signal(which))
+    process = _Program([program, *arguments]).process
     while process.poll() is None:
         try:
             process.wait(_SECONDS_BETWEEN_LOOKS)

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <deque>
 #include <future>
+#include <system_error>
 #include <utility>
 
 #include "api/alive.h"
@@ -115,12 +116,20 @@ struct ANTIPHON_INTERNAL Minibatches::Impl {
 
   void Prepare() {
     while (prepared < size && std::ssize(ahead) <= prefetch) {
-      ahead.push_back(std::async(std::launch::async, [this, index = prepared++] {
+      const auto fill = [this, index = prepared] {
         const CancelScope scope(&stop);
         auto minibatch = std::make_unique<Minibatch::Impl>();
         pool->Fill(epoch, /*rank=*/0, index, minibatch->buffer);
         return minibatch;
-      }));
+      };
+      try {
+        ahead.push_back(std::async(std::launch::async, fill));
+      } catch (const std::system_error&) {
+        // The system gives no thread: who takes it makes it.
+        if (!ahead.empty()) return;
+        ahead.push_back(std::async(std::launch::deferred, fill));
+      }
+      ++prepared;
     }
   }
 
@@ -168,7 +177,7 @@ std::optional<Minibatch> Minibatches::Next() {
 bool Minibatches::WaitForNext(std::chrono::milliseconds most) {
   Impl& impl = Alive(impl_, kMinibatches);
   impl.Prepare();
-  return impl.ahead.empty() || impl.ahead.front().wait_for(most) == std::future_status::ready;
+  return impl.ahead.empty() || impl.ahead.front().wait_for(most) != std::future_status::timeout;
 }
 
 }  // namespace antiphon

@@ -10,6 +10,9 @@
 #include <cstdio>
 #include <cstring>
 #include <ext/stdio_filebuf.h>
+#include <ios>
+#include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "base/archive.h"
@@ -45,16 +48,16 @@ void RefuseDevice(const fs::path& path) {
       path.string());
 }
 
-// A new file of this process: the name can be foretold, and what somebody else put there, a link to a file that only
-// this user may write to, say, is not written through but removed.
-FileDescriptor CreateTemporary(const fs::path& path) {
-  const auto create = [&] {
-    return FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-  };
-  FileDescriptor file = create();
-  if (file.get() < 0 && errno == EEXIST && ::unlink(path.c_str()) == 0) file = create();
-  if (file.get() < 0) ThrowIo("write", path, errno);
-  return file;
+// A new file of this writer, at `temporary`, beside `path`. What somebody else put there, a link to a file that only
+// this user may write to, say, is not written through.
+FileDescriptor CreateTemporary(const fs::path& path, fs::path& temporary) {
+  for (;;) {
+    temporary = NewTemporaryPath(path);
+    // For reading, too, as locks of network file systems want it.
+    FileDescriptor file(::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (file.get() < 0 && errno != EEXIST) ThrowIo("write", temporary, errno);
+    if (file.get() >= 0 && LockTemporary(file)) return file;
+  }
 }
 
 // A stream into a file that is open already: by its name, it might be another one by now.
@@ -79,9 +82,12 @@ std::string ReadFile(const fs::path& path) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in) ThrowIo("open", path, errno != 0 ? errno : EIO);
-  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (in.bad()) ThrowIo("read", path, EIO);
-  return bytes;
+  try {
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  } catch (const std::ios_base::failure& e) {  // of the stream's buffer itself, which knows no path
+    const std::error_category& kind = e.code().category();
+    ThrowIo("read", path, kind == std::generic_category() || kind == std::system_category() ? e.code().value() : EIO);
+  }
 }
 
 void WriteFileAtomically(const fs::path& path, std::string_view bytes) {
@@ -99,9 +105,9 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
   MakeFolder(folder);
   RemoveStaleTemporaries(folder);
-  temporary_ = TemporaryPath(path_);
+  FileDescriptor file = CreateTemporary(path_, temporary_);
   errno = 0;
-  OpenStream(CreateTemporary(temporary_), stream_);
+  OpenStream(std::move(file), stream_);
   CheckStream();
 }
 
@@ -118,6 +124,10 @@ void AtomicFile::CheckStream() {
 void AtomicFile::Commit() {
   CHECK(!committed_) << path_.string();
   CheckStream();
+  // The stream's lock goes with it.
+  const FileDescriptor locked(::open(temporary_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (locked.get() < 0) ThrowIo("open", temporary_, errno);
+  if (!LockTemporary(locked)) ThrowIo("open", temporary_, ENOENT);
   errno = 0;
   stream_.close();
   CheckStream();

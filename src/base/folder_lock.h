@@ -1,7 +1,8 @@
 // Holds a folder for one process.
 //
 // The lock is a file that stays; the system lets go of it when the process ends, however it ends. Threads: one owner.
-// Errors: IoError if the file cannot be made; UsageError, made by the caller's words, if another process holds it.
+// Errors: IoError if the file cannot be made or locked; UsageError, made by the caller's words, if another process
+// holds it.
 #pragma once
 
 #include <filesystem>

@@ -1,11 +1,18 @@
 #include "base/temporary_file.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -19,6 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kEnding = ".tmp";
+constexpr int kNumberBase = 16;
 
 // What stands between a file's name and the process id: of this machine alone.
 std::string HostMark() {
@@ -33,9 +41,14 @@ pid_t WriterOf(std::string_view name, const std::string& mark) {
   if (at == std::string_view::npos || !name.ends_with(kEnding)) return 0;
   name.remove_prefix(at + mark.size());
   name.remove_suffix(std::min(kEnding.size(), name.size()));
+  const char* const last = name.data() + name.size();
   pid_t pid = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-  return error == std::errc() && end == name.data() + name.size() ? pid : 0;
+  const auto [end, error] = std::from_chars(name.data(), last, pid);
+  if (error != std::errc()) return 0;
+  if (end == last) return pid;
+  uint32_t number = 0;
+  const auto [end_of_number, wrong] = std::from_chars(end + 1, last, number, kNumberBase);
+  return *end == '-' && wrong == std::errc() && end_of_number == last ? pid : 0;
 }
 
 // True of a zombie too: a process that was killed and whose parent has not waited for it yet.
@@ -48,11 +61,39 @@ bool HasEnded(pid_t pid) {
   return state != std::string::npos && line.compare(state + 2, 1, "Z") == 0;
 }
 
+fs::path TemporaryOf(const fs::path& path, const std::string& writer) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  return folder / (path.filename().string() + HostMark() + writer + std::string(kEnding));
+}
+
+int LockWhole(const FileDescriptor& file, int how) {
+  int result = 0;
+  while ((result = ::flock(file.get(), how)) != 0 && errno == EINTR) {
+  }
+  return result;
+}
+
+// Whoever writes it elsewhere, under this machine's name, has locked it.
+void RemoveUnlocked(const fs::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (file.get() >= 0 && LockWhole(file, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+}
+
 }  // namespace
 
-fs::path TemporaryPath(const fs::path& path) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  return folder / (path.filename().string() + HostMark() + std::to_string(::getpid()) + std::string(kEnding));
+fs::path TemporaryPath(const fs::path& path) { return TemporaryOf(path, std::to_string(::getpid())); }
+
+fs::path NewTemporaryPath(const fs::path& path) {
+  static std::atomic<uint32_t> count = 0;
+  uint32_t number = 0;
+  if (::getrandom(&number, sizeof number, GRND_NONBLOCK) < 0) number = 0;
+  return TemporaryOf(path, fmt::format("{}-{:x}", ::getpid(), number + count++));
+}
+
+// Shared, so that a second descriptor can take the lock over from the first. Where there are no locks, nobody removes.
+bool LockTemporary(const FileDescriptor& file) {
+  struct stat state {};
+  return LockWhole(file, LOCK_SH) != 0 || ::fstat(file.get(), &state) != 0 || state.st_nlink > 0;
 }
 
 void RemoveStaleTemporaries(const fs::path& folder) {
@@ -61,7 +102,7 @@ void RemoveStaleTemporaries(const fs::path& folder) {
   for (auto entry = fs::directory_iterator(folder, ignored); entry != fs::directory_iterator();
        entry.increment(ignored)) {
     const pid_t writer = WriterOf(entry->path().filename().string(), mark);
-    if (writer > 0 && HasEnded(writer)) fs::remove(entry->path(), ignored);
+    if (writer > 0 && HasEnded(writer)) RemoveUnlocked(entry->path());
   }
 }
 

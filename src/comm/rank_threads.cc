@@ -10,6 +10,7 @@
 
 #include "base/cancel.h"
 #include "base/try_thread.h"
+#include "comm/process_group.h"
 
 namespace antiphon::comm {
 namespace {
@@ -64,8 +65,10 @@ void RunRankThreads(int first, int count, const std::function<std::unique_ptr<Co
       lost[static_cast<size_t>(rank - first)] = 1;
     } catch (const PeerLost&) {
       error.Set(rank);
-    } catch (const Cancelled&) {
-      error.Set(rank);  // all ranks agreed on it
+    } catch (const AgreedToStop&) {
+      error.Set(rank);
+    } catch (const WorldEnds&) {
+      error.Set(rank);
     } catch (const std::exception& e) {
       fail(AbortReason::Of(e));
     } catch (...) {

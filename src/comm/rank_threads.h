@@ -15,10 +15,17 @@ class RankLost : public PeerError {
   using PeerError::PeerError;
 };
 
+/// Thrown by all ranks together, which have agreed to stop: ends nobody but its own rank, as WorldEnds
+/// (comm/process_group.h) does.
+class AgreedToStop : public Cancelled {
+  using Cancelled::Cancelled;
+};
+
 /// Connects the ranks [first, first + count), those that live in this process, and runs body in one thread per rank;
 /// waits for all. A rank that throws aborts the others; the error of the rank that failed first is rethrown with its
 /// rank in front. RankLost is no error unless all ranks are lost. PeerLost aborts nobody: whoever it concerns meets it
-/// too; nor does Cancelled, on which the ranks have agreed. Who asks the caller to stop (base/cancel.h) asks the ranks.
+/// too; nor do AgreedToStop and WorldEnds. Any other Cancelled aborts: this rank alone gave up waiting. Who asks the
+/// caller to stop (base/cancel.h) asks the ranks.
 void RunRankThreads(int first, int count, const std::function<std::unique_ptr<Communicator>(int rank)>& connect,
                     const std::function<void(Communicator&)>& body);
 

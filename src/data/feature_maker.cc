@@ -31,7 +31,19 @@ struct FeatureMaker::Made {
   std::atomic<bool> done = false;  // what follows is final
   std::string coded;
   std::string failure;  // empty: none. A text, as several readers may throw it at the same time
+  ErrorKind kind = ErrorKind::kInput;
 };
+
+namespace {
+
+// Who asked to stop is not to read of bad input, nor who has no room for it.
+[[noreturn]] void ThrowFailure(const std::string& failure, ErrorKind kind) {
+  if (kind == ErrorKind::kCancelled) throw Cancelled(failure);
+  if (kind == ErrorKind::kIo) throw IoError(failure);
+  throw InputError(failure);
+}
+
+}  // namespace
 
 bool VariationOptions::any() const {
   return volume_low != 1.0 || volume_high != 1.0 || noise_probability > 0 || reverb_probability > 0;
@@ -62,6 +74,11 @@ std::vector<FeatureMaker::Handle> FeatureMaker::Ask(int64_t epoch, std::span<con
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
+    // Readers take what they need from anywhere in the queue, and without threads nobody else looks at it.
+    std::erase_if(queue_, [](const std::weak_ptr<Made>& queued) {
+      const Handle made = queued.lock();
+      return !made || made->taken;
+    });
     for (const uint32_t utterance : utterances) {
       std::weak_ptr<Made>& known = known_[{epoch, utterance}];
       Handle made = known.lock();
@@ -106,6 +123,7 @@ void FeatureMaker::Make(Made& made) {
     made.coded = features_.Make(made.utterance, vary);
   } catch (const std::exception& e) {
     made.failure = e.what();
+    made.kind = antiphon::KindOf(e);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -142,7 +160,7 @@ const char* FeatureMaker::Frames(const Handle& handle) {
     }
     Make(*other);
   }
-  if (!handle->failure.empty()) throw InputError(handle->failure);
+  if (!handle->failure.empty()) ThrowFailure(handle->failure, handle->kind);
   return handle->coded.data();
 }
 

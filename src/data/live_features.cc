@@ -14,6 +14,7 @@
 #include "data/feature_extraction.h"
 #include "data/file_checksums.h"
 #include "data/text_table.h"
+#include "feat/foreign_sound.h"
 
 namespace antiphon::data {
 namespace {
@@ -133,6 +134,8 @@ void LiveFeatures::Normalise(const FrameStore::Utterance& utterance, MatrixView 
 std::string LiveFeatures::Make(size_t index, const Vary& vary) const {
   const FrameStore::Utterance& utterance = utterances_[index];
   const internal::SpeechItem& item = items_[index];
+  // Trainings save between two steps, of which all workers take the same number.
+  const feat::PatientReading to_the_end;
   return WithContext(
       [&] {
         const Recording& recording = dir_.recordings()[item.utterance->recording];

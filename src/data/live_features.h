@@ -7,7 +7,7 @@
 // Without variation the coded frames are, bit for bit, those of a store that was made from features of the same front
 // end and statistics, kept without loss. Shapes: frames as FrameCoding codes them. Threads: const methods may run
 // together. Errors: InputError naming file, recording and utterance: a file that is missing, changed since the store
-// was made, or gives other features than then.
+// was made, or gives other features than then. A request to stop (base/cancel.h) ends no utterance: who reads decides.
 #pragma once
 
 #include <filesystem>

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -166,7 +167,8 @@ void CopyFile(const fs::path& source, int target, const fs::path& target_path, u
   }
 }
 
-// The file at `path` if it is whole and right; one that is not is removed, and `wrong` says why.
+// The file at `path` if it is whole and right; one that is not is removed, and `wrong` says why. What the system
+// refuses, descriptors or memory, says nothing against the file.
 std::optional<CachedFile> TakeExisting(const fs::path& path, const CacheEntry& entry, std::string& wrong) {
   FileDescriptor file(OpenLocked(path, O_RDONLY, LOCK_SH));
   if (file.get() < 0) return std::nullopt;
@@ -175,11 +177,13 @@ std::optional<CachedFile> TakeExisting(const fs::path& path, const CacheEntry& e
     if (::fstat(file.get(), &state) != 0 || static_cast<uint64_t>(state.st_size) != entry.bytes) {
       Throw<InputError>("'{}' has {} bytes, expected {}", path.string(), state.st_size, entry.bytes);
     }
-    CachedFile cached(FileDescriptor(::dup(file.get())), path);
+    FileDescriptor lock(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+    if (lock.get() < 0) ThrowErrno("open", path, errno);
+    CachedFile cached(std::move(lock), path);
     entry.verify(cached.bytes());
     (void)::futimens(file.get(), nullptr);  // used now
     return cached;
-  } catch (const Error& e) {
+  } catch (const InputError& e) {
     wrong = e.what();
     log::Warn("cached copy made anew: {}", wrong);
     if (StandsAt(file.get(), path)) ::unlink(path.c_str());

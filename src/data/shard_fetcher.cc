@@ -118,6 +118,7 @@ size_t ShardFetcher::Finish() {
 }
 
 void ShardFetcher::ReleasePages() const {
+  if (forked()) return;  // the mutex may be locked here for ever
   const std::lock_guard lock(mutex_);
   for (size_t s = 0; s < num_shards_; ++s) {
     if (slots_[s].file) antiphon::ReleasePages(slots_[s].file->bytes());

@@ -32,6 +32,15 @@ constexpr double kBetweenAsksS = 0.1;  // whether to stop
 constexpr size_t kSampleBytes = 2;
 constexpr size_t kAuHeaderBytes = 24;
 constexpr int64_t kSkippedAtOnce = 1 << 14;
+constexpr const char* kReading = "reading audio";
+
+thread_local int patient_scopes = 0;
+
+bool IsPatient() { return patient_scopes > 0; }
+
+void ThrowIfToStop() {
+  if (!IsPatient()) ThrowIfCancelled(kReading);
+}
 
 // `output`: as ffmpeg's options say what it writes.
 std::vector<std::string> Command(const std::string& file, const std::vector<std::string>& output) {
@@ -91,6 +100,9 @@ class CountedLengths {
 
 }  // namespace
 
+PatientReading::PatientReading() { ++patient_scopes; }
+PatientReading::~PatientReading() { --patient_scopes; }
+
 bool ForeignSoundIsRead() {
   const char* path = std::getenv("PATH");
   std::string_view folders = path == nullptr ? "" : path;
@@ -109,9 +121,9 @@ bool IsForeignSound(const fs::path& file) {
 
 ForeignSound::ForeignSound(const fs::path& file, std::string why_foreign)
     : name_(file.string()), why_foreign_(std::move(why_foreign)), messages_(NewScratchFile()) {
-  // The file may be our standard input; and signals to us, and to our group, are ffmpeg's too.
+  // The file may be our standard input; and signals to us, and to our group, are ffmpeg's too, unless it is to go on.
   ffmpeg_ = RunningProgram::Start(Command(name_, {"-c:a", "pcm_s16be", "-f", "au"}), PathOf(messages_),
-                                  {.shares_input = true, .own_group = false});
+                                  {.shares_input = true, .own_group = IsPatient()});
   if (ffmpeg_ == nullptr) {
     Throw<InputError>("{} ffmpeg, which may be able to read it, is not installed", why_foreign_);
   }
@@ -123,7 +135,7 @@ size_t ForeignSound::ReadBytes(std::span<std::byte> bytes) {
   size_t got = 0;
   while (ffmpeg_ != nullptr && got < bytes.size()) {
     const auto count = ffmpeg_->Read(bytes.subspan(got), kBetweenAsksS);
-    ThrowIfCancelled("reading audio");
+    ThrowIfToStop();
     if (count == 0) {
       RequireGoodEnd();
       ffmpeg_ = nullptr;
@@ -135,9 +147,10 @@ size_t ForeignSound::ReadBytes(std::span<std::byte> bytes) {
 
 void ForeignSound::RequireGoodEnd() {
   std::optional<int> status;
-  while (!(status = ffmpeg_->ExitStatus(kBetweenAsksS))) ThrowIfCancelled("reading audio");
-  ThrowIfCancelled("reading audio");
+  while (!(status = ffmpeg_->ExitStatus(kBetweenAsksS))) ThrowIfToStop();
+  ThrowIfToStop();
   if (*status == 0) return;
+  ThrowIfCancelled(kReading);
   const std::string said = FirstLine(messages_);
   if (sample_rate_hz_ == 0) ThrowUnreadable(name_, why_foreign_, said);
   Throw<InputError>("'{}' is damaged after {:.3f} s: ffmpeg ended with status {} and says: {}", name_,

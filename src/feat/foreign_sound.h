@@ -6,7 +6,8 @@
 // is only its end says: counting it once decodes all of it, and is remembered as long as the file does not change.
 //
 // Threads: one per object; free functions safe together. Errors: InputError saying what the file is, and whether ffmpeg
-// is missing or found no sound in it; IoError; Cancelled if somebody asks to stop while it is waited for.
+// is missing or found no sound in it; IoError; Cancelled if somebody asks to stop while it is waited for
+// (PatientReading for readers that go on).
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,17 @@ namespace antiphon::feat {
 bool ForeignSoundIsRead();
 /// Whether this file is left to ffmpeg.
 bool IsForeignSound(const std::filesystem::path& file);
+
+/// While it lives, the ForeignSounds of the calling thread are read to their end though somebody asks to stop, and the
+/// terminal's signals do not reach their ffmpeg: for whoever stops at a place of its own choice, to which it needs
+/// data. Cancelled only where ffmpeg fails after somebody asked to stop, as it may have heard of that, too.
+class PatientReading {
+ public:
+  PatientReading();
+  ~PatientReading();
+  PatientReading(const PatientReading&) = delete;
+  PatientReading& operator=(const PatientReading&) = delete;
+};
 
 class ForeignSound : public SoundSource {
  public:

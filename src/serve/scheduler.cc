@@ -3,12 +3,19 @@
 #include <algorithm>
 
 #include "base/compute_threads.h"
+#include "base/error.h"
+#include "base/try_thread.h"
 #include "serve/clock.h"
 
 namespace antiphon::serve {
 
 Scheduler::Scheduler(int threads) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  for (int i = 0; i < threads && TryThread(threads_, [this] { Work(); }); ++i) {
+  }
+  if (threads > 0 && threads_.empty()) {
+    throw IoError(
+        "the system gives no thread to recognise with: raise the limit (ulimit -u, ulimit -v, the container's pids)");
+  }
 }
 
 Scheduler::~Scheduler() { Stop(); }

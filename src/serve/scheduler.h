@@ -5,7 +5,7 @@
 // (Hearing), so that it takes what live speech leaves, but does not starve.
 //
 // Threads: safe together; tasks run on the scheduler's own threads, which compute alone.
-// Errors: a task must not throw.
+// Errors: IoError if there is not even one thread; fewer than asked for are logged. A task must not throw.
 // Source: deadline order as in Liu, Layland, Scheduling algorithms for multiprogramming, JACM 1973.
 #pragma once
 

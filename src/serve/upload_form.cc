@@ -34,7 +34,6 @@ void UploadForm::Data(std::string_view bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) ThrowIo("keep in memory", "a recording", errno);
     bytes.remove_prefix(static_cast<size_t>(written));
-    file_bytes_ += written;
   }
 }
 

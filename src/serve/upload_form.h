@@ -4,7 +4,6 @@
 // cannot be had.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -25,7 +24,6 @@ class UploadForm : public FormSink {
 
   bool has_file() const { return file_.get() >= 0; }
   const std::string& filename() const { return filename_; }
-  int64_t file_bytes() const { return file_bytes_; }
   /// Gives the file away; read it from its first byte.
   FileDescriptor TakeFile();
 
@@ -40,7 +38,6 @@ class UploadForm : public FormSink {
   size_t field_bytes_ = 0;        // of all fields
   FileDescriptor file_;
   std::string filename_;
-  int64_t file_bytes_ = 0;
 };
 
 }  // namespace antiphon::serve

@@ -9,11 +9,11 @@
 #include <string>
 #include <string_view>
 
-#include "base/cancel.h"
 #include "base/finally.h"
 #include "base/log.h"
 #include "base/loss_text.h"
 #include "base/random.h"
+#include "comm/rank_threads.h"
 #include "nn/layer_traits.h"
 #include "optim/rbm.h"
 #include "report/progress.h"
@@ -201,7 +201,7 @@ class Grower {
     worker_.saver().WritePretraining(step, add_all, common);
     if (request.stop) {
       worker_.saver().Finish();
-      throw Cancelled(worker_.saver().CancelledMessage(
+      throw comm::AgreedToStop(worker_.saver().CancelledMessage(
           fmt::format("in pre-training, layer {} of {}, after {} steps", stage + 1, blocks_.num_hidden(), step)));
     }
   }

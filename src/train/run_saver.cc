@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "base/cancel.h"
+#include "comm/rank_threads.h"
 #include "train/divided_model.h"
 #include "train/experiment.h"
 
@@ -120,7 +120,7 @@ void RunSaver::Stop(int workers) {
   }
   const Position& at = run_.position();
   const std::string where = fmt::format("in epoch {} after {} steps", at.epoch + 1, at.step);
-  if (workers == 0) throw Cancelled(CancelledMessage(where));
+  if (workers == 0) throw comm::AgreedToStop(CancelledMessage(where));
   throw WorkersChanged(fmt::format("{} workers are to go on {}; everything is saved", workers, where), workers);
 }
 

@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "base/loss_text.h"
 #include "comm/fault_injection.h"
+#include "comm/process_group.h"
+#include "comm/rank_threads.h"
 #include "parallel/strategy_traits.h"
 #include "report/pages/training_report.h"
 #include "train/agreement.h"
@@ -80,7 +82,10 @@ TrainingSummary Trainer::Impl::Run(bool resume) {
   } catch (const comm::PeerLost&) {
     comm.GiveUp();
     throw;
-  } catch (const Cancelled&) {
+  } catch (const comm::AgreedToStop&) {
+    comm.Leave();
+    throw;
+  } catch (const comm::WorldEnds&) {
     comm.Leave();
     throw;
   }

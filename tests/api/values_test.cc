@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -21,6 +22,7 @@
 #include "feat/front_end.h"
 #include "temporary_folder.h"
 #include "two_words.h"
+#include "without_threads.h"
 
 namespace antiphon {
 namespace {
@@ -163,6 +165,28 @@ TEST(PublicFrameStore, AnEpochHasEveryFrameOnceWithItsContext) {
   EXPECT_EQ(std::ssize(seen), store.num_frames());
   EXPECT_EQ(ErrorOf([&] { Minibatches(store, {.minibatch = 0}, 0); }).first, ErrorKind::kUsage);
   EXPECT_THAT(ErrorOf([&] { static_cast<void>(store.Features(5)); }).second, HasSubstr("there are 5"));
+}
+
+TEST(PublicFrameStore, AnEpochIsWholeWithoutThreads) {
+  TemporaryFolder folder;
+  WriteStore(folder / "store");
+  const FrameStore store((folder / "store").string());
+  const auto frames_of = [](Minibatches& epoch) {
+    std::vector<int64_t> ids;
+    while (epoch.WaitForNext(std::chrono::minutes(1))) {
+      const auto minibatch = epoch.Next();
+      if (!minibatch) break;
+      ids.insert(ids.end(), minibatch->frame_ids().begin(), minibatch->frame_ids().end());
+    }
+    return ids;
+  };
+  const MinibatchSettings settings{.minibatch = 16, .prefetch = 3};
+  Minibatches epoch(store, settings, 1);
+  const std::vector<int64_t> expected = frames_of(epoch);
+  EXPECT_EQ(std::ssize(expected), store.num_frames());
+  const testing::WithoutThreads without;
+  Minibatches alone(store, settings, 1);
+  EXPECT_EQ(frames_of(alone), expected);
 }
 
 TEST(PublicModelFile, IsTheSameFileAgain) {

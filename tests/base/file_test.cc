@@ -76,14 +76,50 @@ TEST(WriteFileAtomically, DoesNotWriteThroughALinkInItsWay) {
   const TemporaryFolder folder;
   WriteFileAtomically(folder / "elsewhere/precious", "kept");
   MakeFolder(folder / "out");
-  fs::create_symlink(folder / "elsewhere/precious", TemporaryPath(folder / "out/f"));
+  fs::create_symlink(folder / "elsewhere/precious", folder / "out/f");
   WriteFileAtomically(folder / "out/f", "new");
   EXPECT_EQ(ReadFile(folder / "elsewhere/precious"), "kept");
   EXPECT_EQ(ReadFile(folder / "out/f"), "new");
   EXPECT_FALSE(fs::is_symlink(folder / "out/f"));
-  WriteFileAtomically(TemporaryPath(folder / "out/g"), "left by a process of the same number");
-  WriteFileAtomically(folder / "out/g", "new");
-  EXPECT_EQ(ReadFile(folder / "out/g"), "new");
+  EXPECT_NE(NewTemporaryPath(folder / "out/f"), NewTemporaryPath(folder / "out/f")) << "it can be foretold";
+}
+
+// Threads of a process, or processes of the same number in two containers.
+TEST(WriteFileAtomically, WritersOfOnePathHaveFilesOfTheirOwn) {
+  const TemporaryFolder folder;
+  AtomicFile one(folder / "f"), other(folder / "f");
+  one.stream() << "one";
+  other.stream() << "other";
+  one.Commit();
+  EXPECT_EQ(ReadFile(folder / "f"), "one");
+  other.Commit();
+  EXPECT_EQ(ReadFile(folder / "f"), "other");
+  EXPECT_EQ(FilesIn(folder.path()), 1u);
+}
+
+// A container's processes have numbers of their own, and its host's name.
+TEST(RemoveStaleTemporaries, LeavesThoseOfWritersThatAreNotSeenHere) {
+  const TemporaryFolder folder;
+  const pid_t ended = ::fork();
+  ASSERT_GE(ended, 0);
+  if (ended == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(ended, nullptr, 0), ended);
+  AtomicFile file(folder / "f");
+  file.stream() << "under way";
+  const fs::path here = fs::directory_iterator(folder.path())->path();
+  const fs::path elsewhere = folder / std::regex_replace(here.filename().string(),
+                                                         std::regex(std::to_string(::getpid()) + "-([0-9a-f]+.tmp)$"),
+                                                         std::to_string(ended) + "-$1");
+  ASSERT_NE(elsewhere, here);
+  fs::rename(here, elsewhere);
+  RemoveStaleTemporaries(folder.path());
+  ASSERT_TRUE(fs::exists(elsewhere)) << "somebody writes it";
+  fs::rename(elsewhere, here);
+  file.Commit();
+  EXPECT_EQ(ReadFile(folder / "f"), "under way");
+  std::ofstream(elsewhere) << "left behind";
+  RemoveStaleTemporaries(folder.path());
+  EXPECT_FALSE(fs::exists(elsewhere));
 }
 
 // Whoever may rename in the folder could put a link there in between.
@@ -182,6 +218,15 @@ TEST(ReadFile, NamesWhatIsMissing) {
     EXPECT_THAT(e.what(), HasSubstr("No such file"));
   }
   EXPECT_THROW(ReadFile("/tmp"), IoError);
+}
+
+TEST(ReadFile, NamesWhatCannotBeRead) {
+  try {
+    ReadFile("/proc/self/mem");  // nothing is at address 0
+    FAIL();
+  } catch (const IoError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("cannot read '/proc/self/mem': Input/output error"));
+  }
 }
 
 TEST(MappedFile, ShowsTheBytesAndMoves) {

@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
+#include <span>
 #include <thread>
 
 #include "base/error.h"
+#include "base/finally.h"
 #include "comm/communicator_conformance.h"
 #include "comm/hub.h"
+#include "comm/rank_threads.h"
 #include "comm/second_thread.h"
 #include "without_threads.h"
 
@@ -46,6 +50,49 @@ TEST(ThreadWorld, RanksWithoutThreadsAreAnErrorThatSaysSo) {
   } catch (const IoError& e) {
     EXPECT_NE(std::string(e.what()).find("0 of this process's 3 ranks got a thread"), std::string::npos) << e.what();
   }
+}
+
+// One that waited for data when somebody asked to stop, say, while the others wait for it.
+TEST(ThreadWorld, ARankThatStopsAloneWakesTheOthers) {
+  std::atomic<int> woken{0};
+  EXPECT_THROW(
+      RunRanks(3,
+               [&](Communicator& comm) {
+                 if (comm.rank() == 0) throw Cancelled("stopped on request while waiting for a server");
+                 try {
+                   comm.Barrier();
+                 } catch (const PeerError& e) {
+                   EXPECT_NE(std::string(e.what()).find("rank 0 failed: stopped on request"), std::string::npos)
+                       << e.what();
+                   ++woken;
+                   throw;
+                 }
+               }),
+      Cancelled);
+  EXPECT_EQ(woken, 2);
+}
+
+// Who agreed to stop may be gone while the others still have something to do.
+TEST(ThreadWorld, RanksThatAgreedToStopEndNobodyElse) {
+  std::promise<void> first_gone;
+  std::atomic<bool> received = false;
+  EXPECT_THROW(RunRanks(3,
+                        [&](Communicator& comm) {
+                          const float value = 1;
+                          if (comm.rank() == 0) {
+                            // When its thread ends, after all that is done for an error.
+                            static thread_local const Finally gone([&] { first_gone.set_value(); });
+                          } else if (comm.rank() == 1) {
+                            first_gone.get_future().wait();
+                            comm.Send(2, 1, std::as_bytes(std::span(&value, 1)));
+                          } else {
+                            comm.Receive(1, 1);
+                            received = true;
+                          }
+                          throw AgreedToStop("as agreed");
+                        }),
+               AgreedToStop);
+  EXPECT_TRUE(received);
 }
 
 // So that every process of a run ends with the status of wrong usage, and none is started again.

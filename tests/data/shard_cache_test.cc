@@ -4,18 +4,21 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <future>
 #include <map>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/shard_fetcher.h"
 #include "faults/small_disk.h"
 #include "store_fixture.h"
 #include "temporary_folder.h"
@@ -256,6 +259,53 @@ TEST_F(ShardCacheTest, ProcessesShareAFolder) {
   }
   for (const std::string& name : Names()) EXPECT_EQ(name.size(), 1u) << name << " was left over";
   EXPECT_EQ(Names().size(), 4u);
+}
+
+// Nor may what the system refuses cost a copy that took an hour to fetch.
+TEST_F(ShardCacheTest, AGoodCopyOutlivesALackOfDescriptors) {
+  Source("a");
+  const ShardCache cache = Cache(5000);
+  ASSERT_TRUE(Take(cache, "a"));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(STDIN_FILENO);
+  ASSERT_GE(next, 0);
+  ::close(next);
+  const rlimit one_more{static_cast<rlim_t>(next + 1), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &one_more), 0);
+  const bool taken = Take(cache, "a").has_value();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(taken);
+  EXPECT_THAT(why_, HasSubstr("Too many open files"));
+  EXPECT_EQ(Names(), std::vector<std::string>{"a"});
+}
+
+// A lock that a thread of the parent holds is held for ever in a process that was forked meanwhile.
+TEST(ShardFetcher, AForkedProcessWaitsForNobody) {
+  const testing::TemporaryFolder folder;
+  std::promise<void> locked, go_on;
+  ShardFetcher::Source source;
+  source.describe = [](size_t, const auto&) -> CacheEntry { throw InputError("it cannot be fetched"); };
+  source.name = [&](size_t) {  // asked for, for the log, under the lock
+    locked.set_value();
+    go_on.get_future().wait();
+    return std::string("the shard");
+  };
+  source.has_originals = true;
+  ShardFetcher fetcher(ShardCache(folder / "cache", kKey, 1000), 1, source);
+  const size_t wanted[] = {0};
+  fetcher.Want(0, wanted);
+  locked.get_future().wait();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    fetcher.ReleasePages();
+    ::_exit(0);
+  }
+  go_on.set_value();
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 // The same frames, whether they come from the original or from a copy, and also where the original is gone.

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +16,9 @@
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/finally.h"
 #include "base/random.h"
+#include "fake_program.h"
 #include "faults/small_disk.h"
 #include "feat/audio.h"
 #include "temporary_folder.h"
@@ -24,6 +27,7 @@
 namespace antiphon::feat {
 namespace {
 
+using antiphon::testing::FakeProgram;
 using antiphon::testing::SmallDisk;
 using antiphon::testing::TemporaryFolder;
 using antiphon::testing::WithoutPrograms;
@@ -165,6 +169,30 @@ TEST_F(ForeignSoundTest, EndsWhenSomebodyAsksToStop) {
       },
       Cancelled);
   ResetCancel();
+}
+
+TEST_F(ForeignSoundTest, IsReadToItsEndForWhoStopsLater) {
+  RequestCancel();
+  const Finally reset([] { ResetCancel(); });
+  {
+    const PatientReading patient;
+    EXPECT_EQ(ReadAudio(m4a()).samples, wave_.samples);
+  }
+  EXPECT_THROW(ReadAudio(m4a()), Cancelled);
+}
+
+TEST_F(ForeignSoundTest, OfWhoStopsLaterSignalsToOurGroupDoNotReachFfmpeg) {
+  const FakeProgram fake(folder_ / "bin", "ffmpeg",
+                         "read -r words < /proc/$$/stat; set -- $words; echo \"group $5.\" >&2; exit 1");
+  const auto read = [&] { return Refusal([&] { ReadAudio(m4a()); }); };
+  const std::string ours = fmt::format("says: group {}.", ::getpgrp());
+  EXPECT_THAT(read(), HasSubstr(ours));
+  const PatientReading patient;
+  EXPECT_THAT(read(), AllOf(HasSubstr("says: group "), ::testing::Not(HasSubstr(ours))));
+  // What stops programs may have found it nevertheless.
+  RequestCancel();
+  const Finally reset([] { ResetCancel(); });
+  EXPECT_THROW(ReadAudio(m4a()), Cancelled);
 }
 
 }  // namespace

@@ -177,6 +177,27 @@ class LogTo(SystemTest):
         self.assertEqual(logged, sorted(set(logged)))
         self.assertGreaterEqual(logged[-1], steps - 1)
 
+    def test_the_program_hears_signals_from_here_alone(self):
+        program = self.folder / "program"
+        program.write_text("\n".join([
+            f"#!{sys.executable}", "import os, signal",
+            "signals = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP}",
+            "signal.pthread_sigmask(signal.SIG_BLOCK, signals)", "print(os.getpgrp(), flush=True)",
+            "print(signal.Signals(signal.sigwait(signals)).name)", ""]))
+        program.chmod(0o755)
+        code = ("import signal, sys; from antiphon import _beside; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+                f"sys.exit(_beside.run({str(program)!r}, [], [], 'net'))")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+            with self.subTest(number):
+                process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
+                                           env=os.environ | {"PYTHONPATH": os.pathsep.join(PACKAGES)},
+                                           start_new_session=True)
+                self.addCleanup(process.kill)
+                self.assertNotEqual(int(process.stdout.readline()), process.pid, "a signal to the group reaches it, too")
+                process.send_signal(number)
+                self.assertEqual(process.communicate(timeout=200)[0], f"{number.name}\n")
+                self.assertEqual(process.returncode, 0)
+
     def test_a_command_whose_service_fails_trains(self):
         done = self.done("antiphon", "train", "--config", self.training_file(), "--schedule.epochs", 3, "--log-to",
                          ",".join(TARGETS), env={"FAKE_SERVICES_FAILS": "log"})

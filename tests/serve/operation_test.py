@@ -5,6 +5,7 @@ Usage: operation_test.py SOURCE-TREE PROGRAM
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -303,6 +304,17 @@ class Operation(serving.ServedTest):
         with server.connect() as still:
             self.assertEqual(hear(still, self.raw), new)
 
+    def test_goes_on_when_nobody_reads_its_log(self):
+        server = self.start()
+        with open(os.devnull, "rb") as nothing:
+            os.dup2(nothing.fileno(), server.process.stderr.fileno())
+        for _ in range(2):  # the reader gets the line that it waits for, and then finds the end
+            with server.connect() as connection:
+                self.assertEqual(hear(connection, self.raw), WORDS)
+            server.reader.join(timeout=60)
+            self.assertFalse(server.reader.is_alive())
+        self.assertEqual(server.stop(), 0)
+
     def test_a_model_that_cannot_recognise_live_is_not_served(self):
         root = self.root
         must = serving.system.must
@@ -359,6 +371,24 @@ class Operation(serving.ServedTest):
                                         (1, "missing.antiphon", [self.root / "missing.antiphon"])):
             result = serving.system.run("serve", *arguments)
             self.assertEqual((result.returncode, result.stdout), (status, ""), result.stderr)
+            self.assertIn(text, result.stderr)
+
+    def test_raises_the_limit_of_open_files(self):
+        _, hard = before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+        server = self.start("--limits.connections", 200)
+        with open(f"/proc/{server.process.pid}/limits", encoding="ascii") as limits:
+            soft = next(line.split()[3] for line in limits if line.startswith("Max open files"))
+        self.assertEqual(int(soft), min(hard, 2**20) if hard >= 0 else 2**20)
+
+    def test_refuses_more_connections_than_open_files(self):
+        command = [serving.system.PROGRAM, "serve", self.root / "net/model.safetensors", "--graph", self.root / "graph",
+                   "--limits.connections", 5000]
+        result = subprocess.run(["sh", "-c", 'ulimit -n 700 && exec "$@"', "sh", *map(str, command)],
+                                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
+        self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+        for text in ("--limits.connections 5000", "may have 700 only", "ulimit -Hn"):
             self.assertIn(text, result.stderr)
 
 

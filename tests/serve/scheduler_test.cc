@@ -5,11 +5,14 @@
 #include <functional>
 #include <future>
 #include <mutex>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "serve/clock.h"
 #include "serve/metrics.h"
+#include "without_threads.h"
 
 namespace antiphon::serve {
 namespace {
@@ -45,12 +48,37 @@ TEST(Scheduler, RunsWhatIsDueFirst) {
 }
 
 TEST(Scheduler, DropsWhatWaitsWhenItStops) {
-  bool ran = false;
   Scheduler scheduler(1);
-  scheduler.Stop();
-  scheduler.Submit(std::make_shared<Call>([&] { ran = true; }), 0);
+  std::promise<void> begun, go_on;
+  scheduler.Submit(std::make_shared<Call>([&] {
+                     begun.set_value();
+                     go_on.get_future().wait();
+                   }),
+                   0);
+  begun.get_future().wait();
+  bool ran = false;
+  const auto waits = std::make_shared<Call>([&] { ran = true; });
+  scheduler.Submit(waits, 0);
+  EXPECT_EQ(scheduler.num_waiting(), 1);
+  std::thread stops([&] { scheduler.Stop(); });
+  while (scheduler.num_waiting() > 0) std::this_thread::yield();  // the only thread does not take it
+  go_on.set_value();
+  stops.join();
+  EXPECT_FALSE(ran);
+  scheduler.Submit(waits, 0);
+  EXPECT_EQ(scheduler.num_waiting(), 0);
   scheduler.Stop();
   EXPECT_FALSE(ran);
+}
+
+TEST(Scheduler, IsAnErrorWithoutAnyThread) {
+  const antiphon::testing::WithoutThreads without;
+  try {
+    Scheduler scheduler(2);
+    FAIL() << "speech would wait for ever";
+  } catch (const IoError& e) {
+    EXPECT_NE(std::string(e.what()).find("ulimit -u"), std::string::npos) << e.what();
+  }
 }
 
 TEST(Metrics, AreTextOfPrometheus) {

@@ -23,6 +23,7 @@
 #include "serve/clock.h"
 #include "serve/net/beast.h"
 #include "serve/pages.h"
+#include "without_threads.h"
 
 namespace antiphon::serve {
 namespace {
@@ -272,6 +273,31 @@ TEST_F(Servers, KeepOldModelsThatAreInUse) {
   client.Say(R"({"eof" : 1})");
   for (const json& word : client.Hear().value("result", json::array())) words.push_back(word);
   EXPECT_EQ(words, ExpectedWords(samples, 8000));
+}
+
+TEST_F(Servers, GoOnWithoutAThreadThatReloads) {
+  Start({});
+  VoskClient client(server_->port());
+  const auto reloads = [&](const char* outcome) {
+    return server_->context().metrics.Value("antiphon_reloads_total", outcome);
+  };
+  // Whoever is answered knows that the server's thread did what it was asked to before.
+  const auto answered = [&] {
+    client.Say(std::span<const int16_t>(Samples(80)));
+    client.Hear();
+  };
+  answered();
+  {
+    const antiphon::testing::WithoutThreads without;
+    server_->Reload();
+    answered();
+    EXPECT_EQ(reloads(R"(outcome="failed")"), 1);
+  }
+  server_->Reload();
+  for (int tries = 0; reloads(R"(outcome="done")") == 0; ++tries) {
+    ASSERT_LT(tries, 100000);
+    answered();
+  }
 }
 
 constexpr int kCallHz = 16000;

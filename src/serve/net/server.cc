@@ -5,6 +5,8 @@
 #include <csignal>
 #include <exception>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -53,6 +55,7 @@ class Server::Impl {
   void AwaitSignal();
   void LogRemarks();
   void BeginReload();
+  void EndReload(const std::string& failure);
   void BeginDrain();
   void FinishAll();
   void AwaitEmpty();
@@ -175,23 +178,29 @@ void Server::Impl::BeginReload() {
   if (reload_runs_ || context_.draining) return;
   reload_runs_ = true;
   if (reloading_.joinable()) reloading_.join();
-  reloading_ = std::thread([this] {
-    std::string failure;
-    try {
-      context_.models.Reload();
-    } catch (const std::exception& e) {
-      failure = e.what();
-    }
-    asio::post(io_, [this, failure] {
-      reload_runs_ = false;
-      context_.metrics.Add("antiphon_reloads_total", failure.empty() ? R"(outcome="done")" : R"(outcome="failed")");
-      if (failure.empty()) {
-        context_.log.Write("info", "reloaded", {{"models", context_.models.Names()}});
-        return LogRemarks();
+  try {
+    reloading_ = std::thread([this] {
+      std::string failure;
+      try {
+        context_.models.Reload();
+      } catch (const std::exception& e) {
+        failure = e.what();
       }
-      context_.log.Write("error", "reload-failed", {{"message", failure}, {"models", "the old ones are still served"}});
+      asio::post(io_, [this, failure] { EndReload(failure); });
     });
-  });
+  } catch (const std::system_error&) {
+    EndReload("the system gives no thread for it: raise the limit (ulimit -u, ulimit -v, the container's pids)");
+  }
+}
+
+void Server::Impl::EndReload(const std::string& failure) {
+  reload_runs_ = false;
+  context_.metrics.Add("antiphon_reloads_total", failure.empty() ? R"(outcome="done")" : R"(outcome="failed")");
+  if (failure.empty()) {
+    context_.log.Write("info", "reloaded", {{"models", context_.models.Names()}});
+    return LogRemarks();
+  }
+  context_.log.Write("error", "reload-failed", {{"message", failure}, {"models", "the old ones are still served"}});
 }
 
 size_t Server::Impl::LiveSessions() {
