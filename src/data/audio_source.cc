@@ -55,7 +55,7 @@ struct AudioSource::Impl {
     }
     const std::filesystem::path path = dir.ResolveAudio(recording);
     if (!reference.offset) {
-      if (start_s < kFarS || !feat::IsForeignSound(path)) return {path, {}, {}};
+      if (!IsUnpacked(path, start_s)) return {path, {}, {}};
       const std::shared_ptr<const feat::UnpackedSound> unpacked = Unpacked(recording, path);
       return {unpacked->path(), {}, {}, unpacked};
     }
@@ -64,6 +64,10 @@ struct AudioSource::Impl {
       Throw<InputError>("'{}' has no byte {}, only {} bytes", path.string(), *reference.offset, mapped->bytes().size());
     }
     return {{}, mapped->bytes().subspan(*reference.offset), recording.reference, mapped};
+  }
+
+  static bool IsUnpacked(const std::filesystem::path& path, double start_s) {
+    return start_s >= kFarS && feat::IsForeignSound(path);
   }
 
   // Calls file(path) or memory(bytes, name), whichever the reference needs.
@@ -159,6 +163,14 @@ AudioSource::Stream AudioSource::Open(const Utterance& u, int channel) const {
             [&] { return impl_->Named(recording); });
       },
       [&] { return fmt::format("utterance '{}'", u.utt_id); });
+}
+
+bool AudioSource::Unpacks(const Utterance& u) const {
+  const Recording& recording = impl_->dir.recordings()[u.recording];
+  const AudioReference reference = ParseAudioReference(recording.reference);
+  if (!reference.command.empty() || reference.offset) return false;
+  return WithContext([&] { return Impl::IsUnpacked(impl_->dir.ResolveAudio(recording), u.start_s); },
+                     [&] { return impl_->Named(recording); });
 }
 
 }  // namespace antiphon::data

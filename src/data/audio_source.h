@@ -32,6 +32,8 @@ class AudioSource {
     feat::AudioReader reader;
   };
   Stream Open(const Utterance& utterance, int channel = -1) const;
+  /// Whether these two take the utterance from such a copy of a whole file.
+  bool Unpacks(const Utterance& utterance) const;
 
  private:
   struct Impl;

@@ -232,8 +232,6 @@ DataDir internal::ReadDataDir(const fs::path& folder, const DataDirOptions& opti
            problems);
   CheckIds(folder / "utt2dur", duration_lines, ids, "durations of utterances that do not exist", problems);
 
-  const std::vector<std::string> names = dir.speakers();
-  const std::set<std::string> known(names.begin(), names.end());
   const std::vector<TextLine> genders = ReadIfThere(folder / "spk2gender", problems);
   for (const TextLine& line : genders) {
     if (line.rest.empty()) problems.push_back({At(folder / "spk2gender", line), "expected SPEAKER GENDER", true});

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
-#include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/cancel.h"
 #include "base/error.h"
@@ -38,10 +40,14 @@ std::vector<Copy> MakeCopies(const FeatureExtractionOptions& options) {
   loudness.volume_high = options.volume_high;
   loudness.seed = options.augment.seed;
   const bool varied = options.volume_low != 1.0 || options.volume_high != 1.0;
-  if (options.originals) copies.push_back({"", varied ? std::optional<feat::Augmenter>(loudness) : std::nullopt});
+  if (options.originals) copies.push_back({"", varied ? std::make_shared<const feat::Augmenter>(loudness) : nullptr});
   for (const double speed : options.speeds) copies.push_back(CopyAtSpeed(speed, loudness));
-  for (int i = 1; i <= options.augmented_copies; ++i) {
-    copies.push_back({fmt::format("{}{}-", kAugmentedPrefix, i), feat::Augmenter(options.augment)});
+  if (options.augmented_copies > 0) {
+    // One for all: it holds the recordings of noise and rooms, and what it does follows from the utterance's name.
+    const auto augmenter = std::make_shared<const feat::Augmenter>(options.augment);
+    for (int i = 1; i <= options.augmented_copies; ++i) {
+      copies.push_back({fmt::format("{}{}-", kAugmentedPrefix, i), augmenter});
+    }
   }
   if (copies.empty())
     throw UsageError("originals = false leaves nothing to compute without speeds or augmented-copies");
@@ -98,11 +104,11 @@ Computed ComputeInParts(const Item& item, const AudioSource& audio, const feat::
                                  failed.size() < total ? " (--on-error skip leaves them out)" : "");
   // A recording that cannot be read spoils all of its utterances, for one reason.
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
-  for (const auto& [utt_id, its_reason] : failed) {
-    const std::string& why = its_reason;  // for the lambda: clang 14 captures no structured binding
-    auto same = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == why; });
-    if (same == reasons.end()) same = reasons.insert(reasons.end(), {why, {}});
-    same->second.push_back(utt_id);
+  std::unordered_map<std::string_view, size_t> places;  // in `reasons`, by reason: all may differ
+  for (const auto& [utt_id, why] : failed) {
+    const auto [place, is_new] = places.emplace(why, reasons.size());
+    if (is_new) reasons.push_back({why, {}});
+    reasons[place->second].second.push_back(utt_id);
   }
   for (size_t i = 0; i < std::min(reasons.size(), kShownFailures); ++i) {
     const auto& [why, utterances] = reasons[i];
@@ -141,7 +147,7 @@ void WriteNoises(const std::vector<const Item*>& items, const std::filesystem::p
   std::string lines;
   bool any = false;
   for (const Item* item : items) {
-    const feat::Augmenter* augmenter = item->copy->augmenter ? &*item->copy->augmenter : nullptr;
+    const feat::Augmenter* augmenter = item->copy->augmenter.get();
     any = any || (augmenter != nullptr && augmenter->adds_noise());
     lines += fmt::format("{} {}\n", item->utt_id, augmenter != nullptr ? augmenter->NoiseLabel(item->utt_id) : "clean");
   }

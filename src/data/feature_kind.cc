@@ -150,7 +150,7 @@ void RequireKind(const FrameStore& store, const FeatureKind& wanted, const std::
         "keeps",
         found_in, wanted_by);
   }
-  // Who does not say the one does not say the other.
+  // A description without a front end says nothing of the speaker space either.
   if (found.front_end.empty() || wanted.front_end.empty() || found.speaker_space == wanted.speaker_space) return;
   if (wanted.speaker_space.empty()) {
     Throw<InputError>(

@@ -102,6 +102,7 @@ class LiveStoreBuilder {
     for (const double speed : SpeedsIn(pdfs_, dir_)) speeds_.push_back(speed);
     for (const double speed : speeds_) copies_.push_back(speed == 1.0 ? SpeechCopy{} : CopyAtSpeed(speed));
     items_ = MakeItems(dir_, copies_);
+    RefuseLateSegments();
     const RecordingOptions recording{.channel = options.live.channel};
     front_end_options_ = WithMeanPrior(ReadOptions<feat::FrontEndOptions>(Config::Load(options.live.front_end)), items_,
                                        audio_, recording, num_threads);
@@ -159,6 +160,33 @@ class LiveStoreBuilder {
   std::vector<int32_t> PdfsOf(size_t item) const {
     return WithContext([&] { return pdfs_.Get(items_[item].utt_id, frames_[item], options_.length_tolerance); },
                        [&] { return fmt::format("utterance '{}'", items_[item].utt_id); });
+  }
+
+  // Training reads in random order: for nearly each of them a whole file would be unpacked, in every epoch.
+  void RefuseLateSegments() const {
+    std::map<size_t, const Utterance*> last;  // by recording, the utterance that begins last
+    for (size_t i = 0; i < items_.size(); ++i) {
+      if (!IsWanted(i)) continue;
+      const auto [it, is_new] = last.emplace(items_[i].utterance->recording, items_[i].utterance);
+      if (!is_new && it->second->start_s < items_[i].utterance->start_s) it->second = items_[i].utterance;
+    }
+    for (const auto& [recording, utterance] : last) {
+      if (!IsUnpacked(*utterance)) continue;
+      Throw<InputError>(
+          "'{}', utterance '{}' begins at {} s of recording '{}', which only ffmpeg reads, and from its beginning: a "
+          "live store would unpack all of it for nearly every utterance in every epoch; convert such recordings to "
+          "FLAC (ffmpeg -i '{}' {}.flac), and name those in wav.scp",
+          (dir_.folder() / "segments").string(), utterance->utt_id, utterance->start_s, dir_.recordings()[recording].id,
+          dir_.recordings()[recording].reference, dir_.recordings()[recording].id);
+    }
+  }
+
+  bool IsUnpacked(const Utterance& utterance) const {
+    try {
+      return audio_.Unpacks(utterance);
+    } catch (const Error&) {
+      return false;  // what cannot be read is listed with everything else that is wrong
+    }
   }
 
   double SpeedOfItem(size_t item) const { return speeds_[static_cast<size_t>(items_[item].copy - copies_.data())]; }

@@ -46,7 +46,7 @@ namespace internal {
 
 SpeechCopy CopyAtSpeed(double speed, feat::AugmentOptions loudness) {
   loudness.speeds = {speed};
-  return {fmt::format("{}{}-", kSpeedPrefix, speed), feat::Augmenter(loudness)};
+  return {fmt::format("{}{}-", kSpeedPrefix, speed), std::make_shared<const feat::Augmenter>(loudness)};
 }
 
 std::optional<double> SpeedOf(std::string_view name) {

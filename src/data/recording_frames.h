@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,8 +26,8 @@ inline constexpr char kAugmentedPrefix[] = "aug";
 
 /// One version of a data directory's recordings.
 struct SpeechCopy {
-  std::string prefix;  // of utterance and speaker
-  std::optional<feat::Augmenter> augmenter;
+  std::string prefix;                                // of utterance and speaker
+  std::shared_ptr<const feat::Augmenter> augmenter;  // null: unchanged
 };
 
 /// An utterance in one version, by the name that it has there.

@@ -1,5 +1,10 @@
 #include "data/recordings.h"
 
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/error.h"
 #include "data/audio_files.h"
 #include "data/channels.h"
@@ -30,7 +35,9 @@ std::vector<Utterance> UtterancesOf(const std::string& path, const std::string& 
   return utterances;
 }
 
-void Add(const AudioFiles& files, const std::string& path, const PrepareOptions& options, DataDir& dir) {
+// `known`: the utterances so far, by name.
+void Add(const AudioFiles& files, const std::string& path, const PrepareOptions& options,
+         std::map<std::string, Utterance>& known, DataDir& dir) {
   const fs::path file = fs::absolute(files.folder() / path).lexically_normal();
   const feat::AudioInfo info = feat::ProbeAudio(file);
   if (info.num_samples == 0) Throw<InputError>("it holds no samples");
@@ -38,14 +45,16 @@ void Add(const AudioFiles& files, const std::string& path, const PrepareOptions&
   std::vector<Utterance> utterances = UtterancesOf(path, name, info, options);
   // A recording without its utterances must not stay behind.
   for (const Utterance& u : utterances) {
-    if (!dir.Has(u.utt_id)) continue;
-    const Recording& other = dir.recordings()[dir.utterances()[dir.Find(u.utt_id)].recording];
+    const auto same = known.find(u.utt_id);
+    if (same == known.end()) continue;
+    const Recording& other = dir.recordings()[same->second.recording];
     Throw<InputError>("its utterance would be '{}', as that of '{}' is: rename one of them", u.utt_id, other.reference);
   }
   const size_t recording = dir.AddRecording({name, file.string(), 0});
   for (Utterance& u : utterances) {
     u.recording = recording;
-    dir.AddUtterance(std::move(u));
+    std::string id = u.utt_id;
+    known.emplace(std::move(id), std::move(u));
   }
 }
 
@@ -54,13 +63,16 @@ void Add(const AudioFiles& files, const std::string& path, const PrepareOptions&
 DataDir DataDirOfRecordings(const fs::path& place, const PrepareOptions& options, std::vector<DataProblem>& problems) {
   const AudioFiles files(place);
   DataDir dir;
+  std::map<std::string, Utterance> utterances;
   for (const std::string& path : files.paths()) {
     try {
-      Add(files, path, options, dir);
+      Add(files, path, options, utterances, dir);
     } catch (const InputError& e) {
       problems.push_back({(files.folder() / path).string(), std::string(e.what()) + "; it is left out", false});
     }
   }
+  // In their order: each goes to the end.
+  while (!utterances.empty()) dir.AddUtterance(std::move(utterances.extract(utterances.begin()).mapped()));
   if (const std::string remark = files.RemarkOnFormats(); !remark.empty()) {
     problems.push_back({place.string(), remark, false});
   }

@@ -1,7 +1,6 @@
 #include "data/transcript_rows.h"
 
 #include <map>
-#include <set>
 
 #include "base/error.h"
 #include "base/trim.h"
@@ -49,16 +48,22 @@ class TranscriptJoiner {
     if (!u.utt_id.starts_with(u.speaker)) u.utt_id = u.speaker + "-" + u.utt_id;
     u.words = SplitWords(words);
     if (row.id.empty() && row.has_times) u.utt_id = IdBesidesOthers(u, audio);
-    if (seen_.contains(u.utt_id)) Throw<InputError>("utterance '{}' is there twice", u.utt_id);
+    if (utterances_.contains(u.utt_id)) Throw<InputError>("utterance '{}' is there twice", u.utt_id);
     if (const std::string gender = GenderOf(row.gender); !gender.empty()) dir_.SetGender(u.speaker, gender);
     u.has_transcript = true;
     u.recording = RecordingOf(row, audio, u.utt_id);
-    seen_.insert(u.utt_id);
-    dir_.AddUtterance(std::move(u));
+    std::string id = u.utt_id;
+    utterances_.emplace(std::move(id), std::move(u));
   }
 
   const AudioFiles& files() const { return files_; }
-  DataDir& dir() { return dir_; }
+
+  /// What was added; nothing is left here.
+  DataDir Take() {
+    // In their order: each goes to the end.
+    while (!utterances_.empty()) dir_.AddUtterance(std::move(utterances_.extract(utterances_.begin()).mapped()));
+    return std::move(dir_);
+  }
 
  private:
   static void ReadTimes(const TranscriptRow& row, Utterance& u) {
@@ -83,8 +88,8 @@ class TranscriptJoiner {
   // Parts of a file that start within what an id says of the time are numbered; the same part again is none.
   std::string IdBesidesOthers(const Utterance& u, const std::string& audio) const {
     std::string id = u.utt_id;
-    for (int number = 2; seen_.contains(id); ++number) {
-      const Utterance& other = dir_.utterances()[dir_.Find(id)];
+    for (int number = 2; utterances_.contains(id); ++number) {
+      const Utterance& other = utterances_.at(id);
       const bool is_same = audio_of_.at(dir_.recordings()[other.recording].id) == audio;
       if (is_same && other.start_s == u.start_s && other.end_s == u.end_s && other.words == u.words) break;
       id = fmt::format("{}-{}", u.utt_id, number);
@@ -113,7 +118,7 @@ class TranscriptJoiner {
 
   AudioFiles files_;
   const PrepareOptions& options_;
-  std::set<std::string> seen_;
+  std::map<std::string, Utterance> utterances_;
   std::map<std::string, size_t> recordings_;     // by audio
   std::map<std::string, std::string> audio_of_;  // by recording
   DataDir dir_;
@@ -137,11 +142,12 @@ DataDir JoinTranscripts(const fs::path& audio, const std::vector<TranscriptRow>&
                                     unused.size(), *unused.begin()),
                         false});
   }
-  if (joiner.dir().utterances().empty()) {
+  DataDir dir = joiner.Take();
+  if (dir.utterances().empty()) {
     Throw<InputError>("'{}': not one row could be used{}", source,
                       problems.empty() ? "" : fmt::format("; the first: {}: {}", problems[0].where, problems[0].what));
   }
-  return std::move(joiner.dir());
+  return dir;
 }
 
 }  // namespace antiphon::data

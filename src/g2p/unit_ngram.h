@@ -49,9 +49,6 @@ class UnitNgram {
         visit(node.word - kFirstUnit, node.log_prob, HasChildren(child) ? child : node.backoff);
     }
   }
-  int32_t NumListed(int32_t state) const {
-    return end_of_children(state) - nodes_[static_cast<size_t>(state)].first_child;
-  }
   Step Shorter(int32_t state) const {
     return {nodes_[static_cast<size_t>(state)].log_backoff, nodes_[static_cast<size_t>(state)].backoff};
   }

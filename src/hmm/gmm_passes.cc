@@ -163,7 +163,7 @@ GmmStats GmmPasses::AlignAndAccumulate(const GmmModel& model, const AlignOptions
         v(stats[shard]);
         v(transitions[shard]);
         v(shard_counts[shard]);
-        VisitAlignments(v, shard, kShards);
+        if (align != nullptr) VisitAlignments(v, shard, kShards);
       });
   for (size_t s = 1; s < kShards; ++s) {
     stats[0].Add(stats[s]);

@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -33,9 +34,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string WhySkipped(const hmm::GmmTrainingReport& report, const std::string& utt_id) {
-  const auto remark = std::ranges::find(report.skipped, utt_id, &hmm::UtteranceRemark::utt_id);
-  return remark == report.skipped.end() ? "no alignment" : remark->reason;
+// By utterance.
+std::unordered_map<std::string, std::string> ReasonsOf(const std::vector<hmm::UtteranceRemark>& skipped) {
+  std::unordered_map<std::string, std::string> reasons;
+  for (const hmm::UtteranceRemark& remark : skipped) reasons.emplace(remark.utt_id, remark.reason);
+  return reasons;
 }
 
 // Whether an earlier training left the model, as that of the tables beside it.
@@ -82,11 +85,13 @@ std::vector<AlignScore> WriteAlignments(const AlignRequest& request, const Align
                                         const std::vector<std::vector<hmm::AlignedPhone>>& finer = {}) {
   ClearWhatOthersLeft(request);
   AlignOutput output(request.out, hmm, request.files);
+  const std::unordered_map<std::string, std::string> reasons = ReasonsOf(result.report.skipped);
   std::vector<AlignedUtterance> utterances;
   for (size_t i = 0; i < source.size(); ++i) {
     const hmm::Alignment& alignment = result.alignments[i];
     if (!alignment.ok()) {
-      utterances.push_back({source.Id(i), {}, WhySkipped(result.report, source.Id(i))});
+      const auto reason = reasons.find(source.Id(i));
+      utterances.push_back({source.Id(i), {}, reason == reasons.end() ? "no alignment" : reason->second});
       continue;
     }
     const FinePhones fine{finer.empty() ? std::span<const hmm::AlignedPhone>() : finer[i], source.frame_shift_s()};

@@ -41,18 +41,15 @@ AlignOutput::AlignOutput(const fs::path& folder, const hmm::HmmModel& model, con
       model_(model),
       files_(files),
       transition_ids_((MakeFolder(folder), folder / "ali.ark"), {.checksums = true}),
-      pdf_ids_(folder / "pdf.ark", {.checksums = true}),
-      pdf_counts_(static_cast<size_t>(model.num_pdfs())) {
+      pdf_ids_(folder / "pdf.ark", {.checksums = true}) {
   for (const std::string& format : files_) MakeFolder(folder_ / format);
 }
 
 void AlignOutput::Write(const std::string& utt_id, const hmm::Alignment& alignment, const AlignedTimes& times) {
   // Frames of speech that the text lacks have no state, and nothing can be trained on them.
   if (times.unaligned.empty()) {
-    const std::vector<int32_t> pdfs = model_.ToPdfs(alignment.transition_ids);
-    for (const int32_t pdf : pdfs) pdf_counts_[static_cast<size_t>(pdf)] += 1;
     transition_ids_.Write(utt_id, alignment.transition_ids);
-    pdf_ids_.Write(utt_id, pdfs);
+    pdf_ids_.Write(utt_id, model_.ToPdfs(alignment.transition_ids));
   }
   words_ctm_ += ToCtm(times, utt_id, CtmLevel::kWords);
   phones_ctm_ += ToCtm(times, utt_id, CtmLevel::kPhones);

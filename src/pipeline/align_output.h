@@ -31,9 +31,6 @@ class AlignOutput {
   void Write(const std::string& utt_id, const hmm::Alignment& alignment, const AlignedTimes& times);
   void Close();
 
-  /// Frames per pdf-id so far.
-  const std::vector<double>& pdf_counts() const { return pdf_counts_; }
-
  private:
   std::filesystem::path folder_;
   const hmm::HmmModel& model_;
@@ -42,7 +39,6 @@ class AlignOutput {
   data::TableWriter<std::vector<int32_t>> pdf_ids_;
   std::string phones_ctm_;
   std::string words_ctm_;
-  std::vector<double> pdf_counts_;
 };
 
 }  // namespace antiphon::pipeline

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 namespace antiphon::pipeline {
@@ -60,11 +61,6 @@ std::vector<hmm::UtteranceRemark> PlacesToListenTo(const AlignReport& report) {
   return remarks;
 }
 
-bool IsSkipped(const AlignReport& report, const std::string& utt_id) {
-  return std::ranges::find(report.training.skipped, utt_id, &hmm::UtteranceRemark::utt_id) !=
-         report.training.skipped.end();
-}
-
 }  // namespace
 
 std::string Text(const AlignReport& report) {
@@ -118,7 +114,9 @@ std::string Sentence(const AlignReport& report) {
 
 std::string DoubtsIn(const AlignReport& report) {
   std::vector<hmm::UtteranceRemark> doubts = PlacesToListenTo(report);
-  std::erase_if(doubts, [&](const hmm::UtteranceRemark& doubt) { return IsSkipped(report, doubt.utt_id); });
+  std::unordered_set<std::string_view> skipped;
+  for (const hmm::UtteranceRemark& remark : report.training.skipped) skipped.insert(remark.utt_id);
+  std::erase_if(doubts, [&](const hmm::UtteranceRemark& doubt) { return skipped.contains(doubt.utt_id); });
   if (doubts.empty()) return "";
   return fmt::format("{} of {} aligned utterances may not say their text; the first is {} ({})", doubts.size(),
                      report.scores.size() - report.training.skipped.size(), doubts[0].utt_id, doubts[0].reason);

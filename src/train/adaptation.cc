@@ -195,8 +195,8 @@ ProbeResult AdaptationRun::Probe(const nn::Model& model, const std::string& laye
   return train::Probe(model.network, layer, {old, fresh}, seed_);
 }
 
-// Whether pdf-ids of the adapted model, so many, are others than the model's: nothing said in the one is true of the
-// other.
+// True if the adapted model's pdf-ids, so many, mean other states than this model's: losses of the two cannot be
+// compared then.
 bool AdaptationRun::HasOtherSenones(int num_pdfs) const {
   return adapt::HasOtherSenones(*model_, num_pdfs, speech_.hmm_json);
 }

@@ -87,7 +87,6 @@ DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t 
 DataSplit SplitForRun(const data::FrameStore& store, const HeldOutOptions& options, uint64_t run_seed);
 /// What is held out, for the model's description "held_out": "by = utterance, fraction = 0.03, seed = 1".
 std::string HeldOutText(const HeldOutOptions& options, uint64_t run_seed);
-/// That description read; nullopt if it is none.
 /// Description of a model under which HeldOutText stands of the training on the store of this fingerprint: of each
 /// training that held a part of its store out.
 std::string HeldOutKey(uint64_t store_fingerprint);
@@ -97,6 +96,7 @@ struct HeldOutRun {
   HeldOutOptions options;
   uint64_t seed = 0;
 };
+/// The text of HeldOutText read; nullopt if it is none.
 std::optional<HeldOutRun> ParseHeldOutText(const std::string& text);
 
 /// A random part of `utterances` (all of the store if empty) with about `most_frames` frames; all if they are fewer.

@@ -14,6 +14,7 @@
 #include "data/feature_source.h"
 #include "feat/audio.h"
 #include "feat/cmvn.h"
+#include "peak_memory.h"
 #include "temporary_folder.h"
 
 namespace antiphon::data {
@@ -108,6 +109,25 @@ TEST(FeatureExtraction, MakesCopiesWithNamesOfTheirOwn) {
   options.augment.noise_probability = 0;
   ExtractFeatures(DataDir::Load(folder.path()), options, folder / "out", 1);
   EXPECT_FALSE(std::filesystem::exists(folder / "out/utt2noise"));
+}
+
+TEST(FeatureExtraction, HoldsNoisesOnceForAllCopies) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer has an allocator of its own";
+#endif
+  const TemporaryFolder folder;
+  MakeData(folder.path());
+  feat::Waveform noise{std::vector<float>(1 << 20), 8000};  // 4 MB
+  for (size_t i = 0; i < noise.samples.size(); ++i) noise.samples[i] = i % 2 == 0 ? 100.0F : -100.0F;
+  feat::WriteWav(folder / "noise.wav", noise);
+  FeatureExtractionOptions options = Options();
+  options.originals = false;
+  options.augmented_copies = 50;
+  options.augment.noise_files = {(folder / "noise.wav").string()};
+  const DataDir dir = DataDir::Load(folder.path());
+  const double before = antiphon::testing::PeakMegabytes();
+  EXPECT_EQ(ExtractFeatures(dir, options, folder / "out", 1).utterances, 200);
+  EXPECT_LT(antiphon::testing::PeakMegabytes() - before, 60);
 }
 
 TEST(FeatureExtraction, EveryUtteranceAndCopyDrawsItsVolume) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
@@ -14,6 +15,7 @@
 #include "data/minibatch_pool.h"
 #include "feat/augment.h"
 #include "feat/cmvn.h"
+#include "feat/foreign_sound.h"
 #include "feat/front_end.h"
 #include "put_file.h"
 #include "temporary_folder.h"
@@ -416,6 +418,20 @@ TEST_F(LiveStoreTest, RefusesWhatItCannotDo) {
   }
   PutFile(folder_ / "data/wav.scp", "ann cat ann.wav |\nbob bob.wav\n");
   EXPECT_THAT(BuildMessage(), AllOf(HasSubstr("wav.scp:1"), HasSubstr("is made by a command ('cat ann.wav ')")));
+}
+
+TEST_F(LiveStoreTest, RefusesLateSegmentsOfWhatOnlyFfmpegReads) {
+  if (!feat::ForeignSoundIsRead()) GTEST_SKIP() << "ffmpeg is not installed";
+  const std::string wav = folder_ / "ann.wav", m4a = folder_ / "ann.m4a";
+  ASSERT_EQ(RunProgram({"ffmpeg", "-nostdin", "-v", "error", "-i", wav, "-c:a", "alac", m4a}), 0);
+  PutFile(folder_ / "data/wav.scp", "ann ann.m4a\nbob bob.wav\n");
+  EXPECT_EQ(BuildMessage(), "nothing was thrown");
+  std::string segments = ReadFile(folder_ / "data/segments");
+  const size_t line = segments.find("ann-4 ");
+  segments.replace(line, segments.find('\n', line) - line, "ann-4 ann 31.5 31.9");
+  PutFile(folder_ / "data/segments", segments);
+  EXPECT_THAT(BuildMessage(), AllOf(HasSubstr("utterance 'ann-4' begins at 31.5 s of recording 'ann'"),
+                                    HasSubstr("ffmpeg -i 'ann.m4a' ann.flac")));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "hmm/gmm_fmllr.h"
+#include "hmm/gmm_passes.h"
 #include "small_gmm.h"
 
 namespace antiphon::hmm {
@@ -195,6 +196,35 @@ TEST_F(GmmTrainer, GivesTheSameBitsWithAnyNumberOfThreads) {
   EXPECT_EQ(one.report.final_log_likelihood, four.report.final_log_likelihood);
   for (size_t i = 0; i < speech_.size(); ++i)
     EXPECT_EQ(one.alignments[i].transition_ids, four.alignments[i].transition_ids);
+}
+
+// The first of two, which hears nothing of the other.
+class LostTeam : public Team {
+ public:
+  int size() const override { return 2; }
+  int index() const override { return 0; }
+  std::vector<std::string> Exchange(std::string mine, Spread) override {
+    sent = mine.size();
+    throw PeerError("the other is gone");
+  }
+  size_t sent = 0;
+};
+
+TEST_F(GmmTrainer, ExchangesAlignmentsOnlyWhereTheyAreNew) {
+  const GmmModel model = TrainGmm(speech_, lexicon_, QuickOptions("mono"), 2, 1).model;
+  LostTeam team;
+  GmmPasses passes(speech_, lexicon_, true, 1, team);
+  EXPECT_THROW(passes.AlignEquallyAll(model.hmm, 1), PeerError);
+  std::vector<double> transitions;
+  GmmPasses::Counts counts;
+  EXPECT_THROW(passes.AlignAndAccumulate(model, nullptr, &transitions, &counts), PeerError);
+  const size_t without = team.sent;
+  const AlignOptions align;
+  EXPECT_THROW(passes.AlignAndAccumulate(model, &align, &transitions, &counts), PeerError);
+  size_t ids = 0;
+  for (const std::vector<int32_t>& alignment : passes.alignments()) ids += alignment.size();
+  EXPECT_GT(ids, 1000u);
+  EXPECT_GE(team.sent, without + ids * sizeof(int32_t));
 }
 
 TEST_F(GmmTrainer, LeavesOutWhatCannotBeAlignedAndSaysWhy) {
