@@ -14,13 +14,16 @@
 
 namespace antiphon {
 
-/// Python from ANTIPHON_PYTHON or the source tree's .venv; nullopt if there is none or it lacks `package`.
+/// Python from ANTIPHON_PYTHON or the source tree's .venv, or else the system's, which has what scripts/setup installs;
+/// nullopt if both are missing or lack `package`.
 inline std::optional<std::string> OraclePython(const std::string& package) {
   const char* from_env = std::getenv("ANTIPHON_PYTHON");
-  const std::string python = from_env != nullptr ? from_env : std::string(ANTIPHON_SOURCE_DIR) + "/.venv/bin/python";
-  if (!std::filesystem::exists(python)) return std::nullopt;
-  if (std::system(("'" + python + "' -c 'import " + package + "' >/dev/null 2>&1").c_str()) != 0) return std::nullopt;
-  return python;
+  const std::string first = from_env != nullptr ? from_env : std::string(ANTIPHON_SOURCE_DIR) + "/.venv/bin/python";
+  for (const std::string& python : {first, std::string("/usr/bin/python3")}) {
+    if (!std::filesystem::exists(python)) continue;
+    if (std::system(("'" + python + "' -c 'import " + package + "' >/dev/null 2>&1").c_str()) == 0) return python;
+  }
+  return std::nullopt;
 }
 
 /// Shared data and reference values from ANTIPHON_SHARED or beside the source tree; nullopt if `below` is not there.

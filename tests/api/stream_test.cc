@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "antiphon/error.h"
+#include "antiphon/log.h"
 #include "antiphon/recognizer.h"
 #include "api/folded_profile.h"
 #include "api/two_words.h"
@@ -69,6 +70,21 @@ class Streams : public ::testing::Test {
 
   const testing::TwoWords system_{false};
 };
+
+// Not at every stream: a server has many.
+TEST(StreamsWithoutTransforms, AreWarnedOfOncePerRecognizer) {
+  for (const bool adaptive : {false, true}) {
+    const testing::TwoWords system(adaptive);
+    const Recognizer recognizer((system.folder / "net.safetensors").string(), (system.folder / "graph").string(), {});
+    int warnings = 0;
+    SetLogCallback([&](LogLevel level, std::string_view message) {
+      if (level == LogLevel::kWarning && message.find("fMLLR") != std::string_view::npos) ++warnings;
+    });
+    for (int i = 0; i < 2; ++i) recognizer.NewStream(kRateHz);
+    SetLogCallback({});
+    EXPECT_EQ(warnings, adaptive ? 1 : 0);
+  }
+}
 
 TEST_F(Streams, MayHaveWordsAndHypothesesOfTheirOwn) {
   const Recognizer recognizer = MakeRecognizer({.beam = 8});

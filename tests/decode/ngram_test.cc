@@ -18,6 +18,7 @@
 #include "decode/lm/ngram_fst.h"
 #include "hmm/graph/openfst.h"
 #include "oracle.h"
+#include "temporary_folder.h"
 
 namespace antiphon::decode {
 namespace {
@@ -131,7 +132,8 @@ TEST(Arpa, NamesFileAndLineOfErrors) {
 }
 
 TEST(Arpa, IsReadThroughGzip) {
-  const auto path = std::filesystem::temp_directory_path() / "antiphon_ngram_test.arpa.gz";
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "lm.arpa.gz";
   gzFile file = gzopen(path.c_str(), "wb");
   gzputs(file, kArpa);
   gzclose(file);
@@ -139,7 +141,6 @@ TEST(Arpa, IsReadThroughGzip) {
   const std::string bytes = ReadFile(path);
   WriteFileAtomically(path, std::string_view(bytes).substr(0, bytes.size() - 20));
   EXPECT_THROW(NgramModel::ReadArpa(path), InputError);
-  std::filesystem::remove(path);
 }
 
 void ExpectSumsOfOne(const NgramModel& lm, int order) {

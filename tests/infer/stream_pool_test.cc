@@ -294,6 +294,8 @@ TEST(StreamPool, AdmitsAsManyStreamsAsAreMeasured) {
   const int one = MeasureCapacity(*model, {}, 1, 100, 0.8, 0.02);
   EXPECT_GE(one, 1);
   EXPECT_EQ(MeasureCapacity(*model, {}, 1, 1e12, 0.8, 0.02), 1);
+  // A thousandth of the frames, of which some hundred times fewer would be enough for this.
+  EXPECT_GT(MeasureCapacity(*model, {}, 1, 1, 0.8, 0.02), 3 * MeasureCapacity(*model, {}, 1, 1000, 0.8, 0.02));
   StreamPool pool(model, {.max_streams = 1});
   pool.Open();
   EXPECT_THROW(pool.Open(), OverloadError);

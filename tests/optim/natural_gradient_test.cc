@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <functional>
 
 #include "base/random.h"
 #include "nn/loss.h"
 #include "nn/network.h"
 #include "optim/optimizer.h"
+#include "temporary_folder.h"
 
 namespace antiphon::optim {
 namespace {
@@ -95,7 +95,8 @@ void ExpectToResume(const std::string& keys, const std::function<nn::Network()>&
   nn::Network first = build();
   auto before = Make(toml, first);
   Train(first, *before, 0.05, 0, 17);
-  const auto path = std::filesystem::path(::testing::TempDir()) / "antiphon_natural_gradient.safetensors";
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "optimizer.safetensors";
   SafetensorsWriter writer;
   before->SaveState(writer, "optimizer.");
   writer.Write(path);
@@ -103,7 +104,6 @@ void ExpectToResume(const std::string& keys, const std::function<nn::Network()>&
   second.CopyFrom(first);
   auto after = Make(toml, second);
   after->LoadState(SafetensorsReader(path), "optimizer.");
-  std::filesystem::remove(path);
   Train(second, *after, 0.05, 17, 30);
   EXPECT_EQ(second.Hash(), whole.Hash());
 }

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "base/random.h"
 #include "kernels/elementwise.h"
 #include "math/linalg.h"
+#include "temporary_folder.h"
 
 namespace antiphon::optim {
 namespace {
@@ -182,7 +182,8 @@ TEST(OnlineNaturalGradient, UpdatesTogetherAsAlone) {
 }
 
 TEST(OnlineNaturalGradient, AnUpdateThatIsDueOutlivesAFile) {
-  const std::filesystem::path path = ::testing::TempDir() + "/pending.safetensors";
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "pending.safetensors";
   OnlineNaturalGradient before(24, 6, 4.0, 500, 1);
   for (uint64_t step = 0; step < 3; ++step) {
     Matrix x = Gaussian(40, 24, step);

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "base/error.h"
+#include "temporary_folder.h"
 
 namespace antiphon::optim {
 namespace {
@@ -86,13 +86,13 @@ TEST(Schedule, GoesOnWhereItWasSaved) {
   schedule.EndEpoch(3.0);
   schedule.EndEpoch(2.99);
   schedule.ScaleRates(0.7);
-  const auto path = std::filesystem::path(::testing::TempDir()) / "antiphon_schedule_test.safetensors";
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "schedule.safetensors";
   SafetensorsWriter writer;
   schedule.SaveState(writer, "run");
   writer.Write(path);
   Schedule resumed(options);
   resumed.LoadState(SafetensorsReader(path), "run");
-  std::filesystem::remove(path);
   EXPECT_EQ(resumed.LearningRate(0.3), schedule.LearningRate(0.3));
   EXPECT_EQ(resumed.epochs_done(), 2);
   EXPECT_EQ(resumed.EndEpoch(2.98).stop, schedule.EndEpoch(2.98).stop);

@@ -249,6 +249,19 @@ class Reference(unittest.TestCase):
         self.assertEqual(page.splitlines(), printed.splitlines(),
                          "write it anew: antiphon help --reference > docs/reference/options.md")
 
+    def test_it_names_what_all_layers_and_all_methods_take(self):
+        printed = run("help", "--reference").stdout
+        for chapter, source, name in (("\n## Layers\n", "src/nn/layer.cc", "kCommonLayerKeys"),
+                                      ("\n## Parallel methods\n", "src/parallel/strategy.cc", "kCommonStrategyKeys")):
+            keys = re.search(rf"{name} = {{([^}}]*)}}", (SOURCES / source).read_text()).group(1)
+            introduction = printed.partition(chapter)[2].partition("\n### ")[0]
+            for key in re.findall(r'"([\w-]+)"', keys):
+                self.assertIn(f"`{key}`", introduction)
+
+    def test_it_has_the_options_of_a_layer_that_holds_others(self):
+        section = run("help", "--reference").stdout.partition("\n### layer: bidirectional\n")[2].partition("\n### ")[0]
+        self.assertIn("| `right` |", section)
+
 
 if __name__ == "__main__":
     SOURCES = pathlib.Path(sys.argv[1]).resolve()

@@ -80,6 +80,16 @@ class Preparation(unittest.TestCase):
         self.assertFalse((self.root / "data/text").exists())
         self.assertIn("without transcripts", result.stdout)
 
+    def test_two_speakers_are_not_enough_for_two_held_out_sets(self):
+        (self.root / "t.csv").write_text("file,text,speaker\none.wav,A,ann\ntwo.wav,A,ann\ncafe.wav,A,ben\n")
+        must("prepare", self.root / "audio", self.root / "t.csv", self.root / "data")
+        must("split", self.root / "data", self.root / "rest", self.root / "test")
+        alone = run("split", self.root / "rest", self.root / "train", self.root / "dev")
+        self.assertEqual(alone.returncode, 1, alone.stdout)
+        self.assertIn("rest' has one speaker", alone.stderr)
+        self.assertIn("--by utterance holds out utterances", alone.stderr)
+        must("split", self.root / "data", self.root / "train", self.root / "dev", "--by", "utterance", "--fraction", 0.4)
+
     def test_the_rate_comes_from_the_data(self):
         must("prepare", self.root / "audio", self.root / "data")
         result = must("features", self.root / "data", self.root / "auto", "--sample-rate", "auto")

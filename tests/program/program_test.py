@@ -81,6 +81,13 @@ class Program(unittest.TestCase):
             self.assertIn(expected, result.stderr)
             self.assertTrue(result.stderr.startswith("antiphon: error: "), result.stderr)
 
+    def test_methods_are_listed_without_a_model(self):
+        for command, method in (("compress", "svd"), ("adapt", "kld")):
+            result = run(command, "--method", "list")
+            self.assertEqual((result.returncode, result.stderr), (0, ""), command)
+            self.assertIn(method, result.stdout.splitlines())
+            self.assertIn("MODEL (or --model) is missing", run(command, "--method", method).stderr)
+
     def test_failure_gives_status_1_and_a_chain_down_to_the_cause(self):
         result = run("info", "/nonexistent/file")
         self.assertEqual((result.returncode, result.stdout), (1, ""))

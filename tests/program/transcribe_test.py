@@ -317,7 +317,7 @@ class Transcribe(system.SystemTest):
     def test_refuses_what_is_no_recogniser(self):
         damaged = self.root / "damaged.antiphon"
         damaged.write_bytes(self.bundle.read_bytes()[:2000])
-        for place, reason in ((damaged, "cut short"), (self.root / "none.antiphon", "none.antiphon"),
+        for place, reason in ((damaged, "cut short"), (self.root / "none.antiphon", f"no model or recogniser '{self.root}/none.antiphon'"),
                               (self.root, "card.json"), (self.root / "net/model.safetensors", "graph")):
             done = subprocess.run([system.PROGRAM, "transcribe", "--model", str(place), str(self.root / "one.wav")],
                                   capture_output=True, text=True, timeout=250)

@@ -10,20 +10,14 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "recipe/runner.h"
+#include "temporary_folder.h"
 
 namespace antiphon::recipe {
 
 // A folder of its own, with a recipe whose command "copy" appends its input to its output and notes that it ran.
 class RecipeTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = std::filesystem::temp_directory_path() /
-           ("antiphon_recipe_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::remove_all(dir_);
-    std::filesystem::create_directories(dir_);
-    WriteFileAtomically(dir_ / "in", "first");
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
+  void SetUp() override { WriteFileAtomically(dir_ / "in", "first"); }
 
   std::filesystem::path WriteRecipe(const std::string& steps) {
     WriteFileAtomically(dir_ / "r.toml", "title = \"copies\"\n[vars]\nexp = \"" + (dir_ / "exp").string() +
@@ -49,7 +43,8 @@ class RecipeTest : public ::testing::Test {
 
   std::string Out(const std::string& name) const { return (dir_ / "exp" / name).string(); }
 
-  std::filesystem::path dir_;
+  const testing::TemporaryFolder folder_;
+  const std::filesystem::path& dir_ = folder_.path();
   std::vector<std::string> ran_;
   std::string fail_;
   bool resumed_ = false;

@@ -8,16 +8,14 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "temporary_folder.h"
 
 namespace antiphon::report {
 namespace {
 
-std::filesystem::path TestFile(const std::string& name) {
-  return std::filesystem::path(::testing::TempDir()) / "antiphon_report" / name;
-}
-
 TEST(Metrics, WritesOneJsonObjectPerLineInTheGivenOrder) {
-  const auto path = TestFile("order.jsonl");
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "new/order.jsonl";
   MetricsWriter writer(path);
   writer.Write(MetricsRecord("step").Set("step", 3).Set("loss", 1.25).Set("name", "a \"b\"\n"));
   EXPECT_EQ(ReadFile(path), "{\"kind\":\"step\",\"step\":3,\"loss\":1.25,\"name\":\"a \\\"b\\\"\\n\"}\n");
@@ -35,7 +33,8 @@ TEST(Metrics, StaysValidJsonForNonFiniteValuesAndOddBytes) {
 }
 
 TEST(Metrics, ReadsBackWhatItWroteAndLeavesOutATornLine) {
-  const auto path = TestFile("torn.jsonl");
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "torn.jsonl";
   {
     MetricsWriter writer(path);
     writer.Write(MetricsRecord("epoch").Set("loss", 0.1).Set("rates", std::vector<double>{1.5, 2}).Set("ok", true));
@@ -49,7 +48,8 @@ TEST(Metrics, ReadsBackWhatItWroteAndLeavesOutATornLine) {
 }
 
 TEST(Metrics, ResumeCutsTheFileBackToTheCheckpointedPosition) {
-  const auto path = TestFile("resume.jsonl");
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "resume.jsonl";
   uint64_t position = 0;
   {
     MetricsWriter writer(path);
@@ -64,13 +64,15 @@ TEST(Metrics, ResumeCutsTheFileBackToTheCheckpointedPosition) {
 }
 
 TEST(Metrics, RefusesAFileShorterThanTheCheckpointKnows) {
-  const auto path = TestFile("short.jsonl");
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "short.jsonl";
   WriteFileAtomically(path, "{}\n");
   EXPECT_THROW(MetricsWriter(path, 100), IoError);
 }
 
 TEST(Metrics, NamesFileAndLineOfABrokenRecord) {
-  const auto path = TestFile("broken.jsonl");
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "broken.jsonl";
   WriteFileAtomically(path, "{\"a\":1}\nnonsense\n");
   try {
     ReadMetrics(path);

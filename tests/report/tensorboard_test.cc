@@ -4,13 +4,10 @@
 
 #include "base/file.h"
 #include "oracle.h"
+#include "temporary_folder.h"
 
 namespace antiphon::report {
 namespace {
-
-std::filesystem::path EventsFile(const std::string& name) {
-  return std::filesystem::path(::testing::TempDir()) / "antiphon_report" / name / TensorBoardWriter::kFileName;
-}
 
 TEST(TensorBoard, Crc32cGivesThePublishedValues) {
   EXPECT_EQ(Crc32c("123456789"), 0xE3069283u);
@@ -71,7 +68,8 @@ while at < len(data):
 TEST(TensorBoard, AnIndependentReaderSeesScalarsAndTexts) {
   const auto python = OraclePython("struct");
   if (!python) GTEST_SKIP() << "no Python for the oracle";
-  const auto path = EventsFile("events");
+  const testing::TemporaryFolder folder;
+  const auto path = folder / TensorBoardWriter::kFileName;
   {
     TensorBoardWriter writer(path);
     writer.Scalar("loss/train", 300, 1.5);
@@ -86,7 +84,8 @@ TEST(TensorBoard, AnIndependentReaderSeesScalarsAndTexts) {
 }
 
 TEST(TensorBoard, ResumeCutsBackToTheCheckpointedPosition) {
-  const auto path = EventsFile("resume");
+  const testing::TemporaryFolder folder;
+  const auto path = folder / TensorBoardWriter::kFileName;
   uint64_t position = 0;
   {
     TensorBoardWriter writer(path);
@@ -104,7 +103,8 @@ TEST(TensorBoard, ResumeCutsBackToTheCheckpointedPosition) {
 
 // Whoever goes on behind a writer that was lost while it wrote.
 TEST(TensorBoard, APieceOfARecordIsNoWholeEvent) {
-  const auto path = EventsFile("cut");
+  const testing::TemporaryFolder folder;
+  const auto path = folder / TensorBoardWriter::kFileName;
   uint64_t before = 0;
   {
     TensorBoardWriter writer(path);

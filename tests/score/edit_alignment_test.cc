@@ -59,17 +59,17 @@ TEST(EditAlignment, RateOfAnEmptyReference) {
 }
 
 TEST(EditAlignment, EqualsBruteForce) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     const Tokens ref = RandomTokens(6), hyp = RandomTokens(6);
     const ErrorCounts counts = AlignTokens(ref, hyp).counts;
     const Best best = BruteForce(ref, 0, hyp, 0);
     RC_ASSERT(counts.errors() == best.errors);
     RC_ASSERT(counts.correct == best.correct);
-  });
+  }));
 }
 
 TEST(EditAlignment, IsConsistentAndSymmetric) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     const Tokens ref = RandomTokens(30), hyp = RandomTokens(30);
     const EditAlignment forward = AlignTokens(ref, hyp), backward = AlignTokens(hyp, ref);
     RC_ASSERT(forward.counts.reference_length() == static_cast<int64_t>(ref.size()));
@@ -84,7 +84,7 @@ TEST(EditAlignment, IsConsistentAndSymmetric) {
       if (edit != Edit::kDeletion) ++h;
     }
     RC_ASSERT(r == ref.size() && h == hyp.size());
-  });
+  }));
 }
 
 // With all edits in one table; of equal costs, deletion before insertion before the diagonal.

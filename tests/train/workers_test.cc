@@ -27,6 +27,14 @@ class AverageEveryStep : public parallel::Strategy {
   static inline std::atomic<int64_t> cancel_at_step = -1;
   static inline std::atomic<int64_t> spoil_at_step = -1;  // once
   static inline std::atomic<int64_t> throw_at_step = -1;
+  static inline std::atomic<bool> apart = false;  // nothing is averaged
+  static inline std::atomic<double> rate_factor = 1;
+
+  nn::GradientSink& BeginStep(const parallel::StepInput& input) override {
+    parallel::StepInput mine = input;
+    mine.learning_rate *= rate_factor;
+    return Strategy::BeginStep(mine);
+  }
 
  protected:
   optim::StepReport AfterStep(const parallel::StepInput& input) override {
@@ -35,8 +43,12 @@ class AverageEveryStep : public parallel::Strategy {
     int64_t step = input.context.step;
     if (step == throw_at_step) throw InputError("shard 1 is missing");
     if (spoil_at_step.compare_exchange_strong(step, -1)) network().values()[0] = NAN;
-    comm().AllReduce(network().values());
-    for (float& v : network().values()) v /= static_cast<float>(comm().world_size());
+    if (apart) {
+      comm().Barrier();
+    } else {
+      comm().AllReduce(network().values());
+      for (float& v : network().values()) v /= static_cast<float>(comm().world_size());
+    }
     network().MarkChanged();
     if (input.context.step == cancel_at_step) RequestCancel();
     return report;
@@ -94,6 +106,8 @@ class WorkersTest : public ::testing::Test {
   void SetUp() override {
     ResetCancel();
     AverageEveryStep::cancel_at_step = AverageEveryStep::spoil_at_step = AverageEveryStep::throw_at_step = -1;
+    AverageEveryStep::apart = false;
+    AverageEveryStep::rate_factor = 1;
     SpoilOnce::spoil_after = -1;
     SpoilOnce::broken_steps = 0;
     store_ = MakeSyntheticStore(folder_ / "store");
@@ -234,6 +248,38 @@ TEST_F(WorkersTest, OtherNumbersOfWorkersGoOnWithTheRestOfTheData) {
     EXPECT_NE(messages[0].find(std::to_string(after) + " workers go on where " + std::to_string(before) + " were"),
               std::string::npos)
         << messages[0];
+  }
+}
+
+// In the middle of an epoch, by replicas that are apart. The others' rates leave the model as they find it.
+TEST_F(WorkersTest, OtherNumbersOfWorkersGoOnFromTheMeanOfTheReplicas) {
+  for (const auto& [before, after] : {std::pair(2, 3), std::pair(3, 2), std::pair(2, 1)}) {
+    const std::string run = "mean-of-" + std::to_string(before) + "-by-" + std::to_string(after);
+    AverageEveryStep::apart = true;
+    AverageEveryStep::rate_factor = 1;
+    AverageEveryStep::cancel_at_step = before * 7;
+    EXPECT_THROW(TrainTogether(run, before), Cancelled);
+    const CheckpointFolder folder(CheckpointPath(folder_ / run), 0, before, 1);
+    const auto replicas = folder.OpenAll(folder.NewestSound(1 << 20).value().step, before);
+
+    ResetCancel();
+    AverageEveryStep::cancel_at_step = -1;
+    AverageEveryStep::apart = false;
+    AverageEveryStep::rate_factor = 1e-12;
+    TrainTogether(run, after, true);
+    const nn::Model model = nn::Model::Load(ModelFile(folder_ / run));
+    double apart = 0;
+    for (const nn::Parameter* p : model.network.parameters()) {
+      std::vector<Matrix> values;
+      for (const SafetensorsReader& replica : replicas) values.push_back(replica.ReadMatrix("network." + p->name));
+      for (int64_t i = 0; i < p->value.size(); ++i) {
+        double mean = 0;
+        for (const Matrix& of_replica : values) mean += static_cast<double>(of_replica.data()[i]) / before;
+        ASSERT_NEAR(p->value.data()[i], mean, 1e-5) << run << ": " << p->name;
+        apart = std::max(apart, std::abs(mean - static_cast<double>(values[0].data()[i])));
+      }
+    }
+    EXPECT_GT(apart, 1e-3) << run;
   }
 }
 
