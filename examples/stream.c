@@ -1,7 +1,7 @@
 /* Words of speech that is still being said, by the C interface: 16-bit samples on standard input, a line on standard
  * output for each utterance that ended.
  *
- *   arecord -q -t raw -f S16_LE -c 1 -r 16000 | ./stream exp/mine/net/model.safetensors exp/mine/graph 16000
+ *   arecord -q -t raw -f S16_LE -c 1 -r 16000 | ./stream exp/mine/network/model.safetensors exp/mine/graph 16000
  */
 #include <antiphon.h>
 #include <stdio.h>

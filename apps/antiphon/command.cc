@@ -31,6 +31,8 @@ CommonOptions ReadCommonOptions(const Config& config) {
 }
 
 void CheckRequired(const CommandInfo& info, const Config& config) {
+  // What lists the methods that there are needs nothing to work on.
+  if (config.Text("method") == "list") return;
   for (const std::string& key : info.required) {
     if (config.Has(key)) continue;
     const auto& names = info.positionals;

@@ -35,7 +35,8 @@ void Size(const SizeCommandOptions& options, CommandContext& context) {
 REGISTER_COMMAND("size", SizeCommandOptions, Size,
                  {.summary = "how large to make models for the speech of a data directory",
                   .description = "Numbers of tied states, Gaussians, hidden units, layers and epochs from the hours of "
-                                 "speech, by the rules in src/recipe/scaling.h. Recipes take them as variables.",
+                                 "speech, by powers below one of them: for a hundred times the speech sixteen times "
+                                 "the states. Recipes take them as variables.",
                   .example = "antiphon size corpora/fsdd/data/train --out exp/sizes.toml",
                   .positionals = {"data"},
                   .required = {"data"}});

@@ -52,6 +52,11 @@ void Split(const SplitCommandOptions& options, CommandContext& context) {
     Throw<UsageError>("'{}' cannot hold both parts: give each a folder of its own", options.rest);
   }
   const data::DataDir dir = data::DataDir::Load(options.data, options.dir);
+  if (options.by == "speaker" && dir.speakers().size() == 1) {
+    Throw<InputError>(
+        "'{}' has one speaker, and holding out whole speakers needs at least two; --by utterance holds out utterances",
+        options.data);
+  }
   const auto [rest, held_out] = options.by == "speaker" ? dir.SplitBySpeaker(options.fraction, context.seed())
                                                         : SplitByUtterance(dir, options.fraction, context.seed());
   nlohmann::json json;

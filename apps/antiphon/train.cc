@@ -83,13 +83,14 @@ REGISTER_COMMAND(
     "train", TrainCommandOptions, Train,
     {.summary = "train a network on aligned frames",
      .description =
-         "Ctrl-C saves everything and says how to go on; --resume goes on bit-identically, also after a crash. The "
-         "table `optimizer` (type, momentum, …) and the table `parallel` (method, workers, world, …) choose how it "
+         "The file of --config describes the network, a table `network.layer` for each layer, and may hold all other "
+         "options. Ctrl-C saves everything and says how to go on; --resume goes on bit-identically, also after a "
+         "crash. The table `optimizer` (type, momentum, …) and the table `parallel` (method, workers, world, …) choose "
+         "how it "
          "learns; with parallel.world = \"simulated\", the table `cluster` (host, links) describes the machines.",
-     .example = "antiphon train --config docs/examples/train.toml --store exp/store --hmm exp/align/model.safetensors "
-                "--out exp/dnn\n"
+     .example = "antiphon train --config run.toml --store exp/store --hmm exp/align/model.safetensors --out exp/dnn\n"
                 "antiphon train --config exp/dnn/config.toml --resume\n"
-                "antiphon train --config docs/examples/train.toml --store exp/store --out exp/dnn --set "
+                "antiphon train --config run.toml --store exp/store --out exp/dnn --set "
                 "parallel.workers=8 --launch 'mpirun -np 4' --restarts 3\n"
                 "antiphon train --evaluate exp/dnn/model.safetensors --store exp/test_store",
      .required = {"store"},

@@ -1,6 +1,6 @@
 // Where each word of known text was said, as a TextGrid for Praat, through the public headers alone.
 //
-//   example_align exp/mine/net/model.safetensors lang/lexicon.txt x.wav "the cat sat" > x.TextGrid
+//   example_align exp/mine/network/model.safetensors lang/lexicon.txt x.wav "the cat sat" > x.TextGrid
 #include <antiphon/aligner.h>
 #include <antiphon/error.h>
 

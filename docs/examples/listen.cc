@@ -1,6 +1,6 @@
 // Words of speech that is still being said, through the public headers alone: 16-bit samples on standard input.
 //
-//   arecord -q -t raw -f S16_LE -c 1 -r 16000 | example_listen exp/mine/net/model.safetensors exp/mine/graph 16000
+//   arecord -q -t raw -f S16_LE -c 1 -r 16000 | example_listen exp/mine/network/model.safetensors exp/mine/graph 16000
 #include <antiphon/error.h>
 #include <antiphon/recognizer.h>
 

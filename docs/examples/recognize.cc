@@ -1,6 +1,6 @@
 // Recognises audio files with a model and a graph, through the public headers alone.
 //
-//   example_recognize exp/mine/net/model.safetensors exp/mine/graph call.wav …
+//   example_recognize exp/mine/network/model.safetensors exp/mine/graph call.wav …
 #include <antiphon/recognizer.h>
 
 #include <exception>

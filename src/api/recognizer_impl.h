@@ -38,6 +38,8 @@ struct ANTIPHON_INTERNAL Recognizer::Impl {
                                          const std::function<void(double share)>& progress) const;
   /// That gives as many hypotheses; negative: as many as the options say.
   const pipeline::UtteranceRecognizer& Giving(int nbest) const;
+  /// Tells, once, who hears live by a model that is made to know a speaker's speech first.
+  void WarnOfLiveSpeech() const;
 
   bool normalize_variance;
   int threads;
@@ -47,6 +49,7 @@ struct ANTIPHON_INTERNAL Recognizer::Impl {
   // For calls that ask for other numbers of hypotheses than the options.
   mutable std::mutex mutex;
   mutable std::map<int, std::unique_ptr<const pipeline::UtteranceRecognizer>> giving;  // guarded by mutex
+  mutable std::once_flag warned_of_live_speech;
 };
 
 struct RecognizerAccess {

@@ -57,7 +57,9 @@ struct ANTIPHON_INTERNAL Stream::Impl {
             SpeakerProfileAccess::Bound(settings.profile, recognizer->system.model().network().get()), &remembered,
             recognizer->system.rescorer(), own_bias ? own_bias.get() : recognizer->system.bias(),
             recognizer->system.activity().get()),
-        resampler(sample_rate_hz, live.sample_rate_hz()) {}
+        resampler(sample_rate_hz, live.sample_rate_hz()) {
+    recognizer->WarnOfLiveSpeech();
+  }
 
   void Note(const LiveResult& result) {
     if (!result.final && !settings.partial) return;
