@@ -314,7 +314,8 @@ Json WriteBundle(const BundleRequest& given) {
 }
 
 BundleParts PartsAt(const std::string& model) {
-  if (!IsThere(model)) Throw<IoError>("there is no model or recogniser '{}'", model);
+  if (fs::path(model).extension() == ".antiphon" && !IsThere(model))
+    Throw<IoError>("there is no model or recogniser '{}'", model);
   if (IsBundle(model)) return OpenBundle(model);
   if (fs::is_directory(model)) {
     BundleParts parts = PartsOfExperiment(model);
