@@ -62,7 +62,7 @@ class LibraryLog {
   ~LibraryLog() { SetLogCallback({}); }
 };
 
-// A server without a free descriptor takes in nobody, and cannot tell them why.
+// Without a free descriptor a server cannot accept a connection, not even to answer that it is busy.
 void RequireOpenFiles(const serve::LimitOptions& limits) {
   constexpr int64_t kOfAnUpload = 8, kOthers = 64;  // besides its connection; models, the log, what waits for sockets
   const int64_t needed = limits.connections + kOfAnUpload * limits.uploads + kOthers;

@@ -66,7 +66,7 @@ nlohmann::ordered_json ReadBundleCard(const std::filesystem::path& place);
 nlohmann::ordered_json WriteBundle(const BundleRequest& request);
 
 /// The parts of the bundle at `model`; of a folder that a recipe made, those where recipes leave them; of a model file,
-/// that file alone. IoError if there is nothing.
+/// that file alone. IoError if there is no bundle of that name.
 BundleParts PartsAt(const std::string& model);
 /// `given`, or else what the bundle has.
 inline void CompleteBy(std::string& given, const std::string& part) {

@@ -35,8 +35,7 @@ struct GraphBuildOptions {
       "others");
     v("unknown-words", unknown_words, Range{0, 0.5},
       "probability, where the language model has forgotten all before, of a word that the lexicon lacks: heard as "
-      "<UNK> "
-      "with phones that look like a word's (0.04 for 20,000 words); 0: none");
+      "<UNK> with phones that look like a word's (0.04 for 20,000 words); 0: none");
     v("max-states", max_states, Range{1, 2e9}, "give up beyond so many states");
   }
 };

@@ -93,21 +93,20 @@ void MarkUnknownWord(const hmm::Lexicon& lexicon, std::span<const int32_t> label
 
 void SpellUnknownWord(const hmm::Lexicon& lexicon, int32_t symbol, Fst* fst) {
   const hmm::PhoneNgrams ngrams = WordPhones(lexicon);
-  std::map<int, int> spelled;  // by the state behind
   const int count = fst->NumStates();
+  std::map<int, int> spelled;  // by the state behind: where its phones begin
   for (int s = 0; s < count; ++s) {
-    for (size_t a = 0; a < fst->NumArcs(s); ++a) {
-      // Anew for each: adding states may move the arcs.
-      fst::MutableArcIterator<Fst> it(fst, s);
-      it.Seek(a);
+    for (fst::ArcIterator<Fst> it(*fst, s); !it.Done(); it.Next()) {
+      if (it.Value().ilabel == symbol) spelled[it.Value().nextstate] = 0;
+    }
+  }
+  for (auto& [behind, first] : spelled) first = AddPhones(ngrams, symbol, behind, fst);
+  for (int s = 0; s < count; ++s) {
+    for (fst::MutableArcIterator<Fst> it(fst, s); !it.Done(); it.Next()) {
       Arc arc = it.Value();
       if (arc.ilabel != symbol) continue;
-      const auto [place, is_new] = spelled.try_emplace(arc.nextstate, 0);
-      if (is_new) place->second = AddPhones(ngrams, symbol, arc.nextstate, fst);
-      arc.nextstate = place->second;
-      fst::MutableArcIterator<Fst> now(fst, s);
-      now.Seek(a);
-      now.SetValue(arc);
+      arc.nextstate = spelled.at(arc.nextstate);
+      it.SetValue(arc);
     }
   }
 }
