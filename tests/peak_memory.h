@@ -5,17 +5,6 @@
 
 namespace antiphon::testing {
 
-/// A sanitizer's allocator holds on to what was freed. clang tells of its sanitizers otherwise than gcc.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kKeepsFreedMemory = true;
-#elif !defined(__has_feature)
-constexpr bool kKeepsFreedMemory = false;
-#elif __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kKeepsFreedMemory = true;
-#else
-constexpr bool kKeepsFreedMemory = false;
-#endif
-
 inline double PeakMegabytes() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);

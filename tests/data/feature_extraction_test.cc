@@ -15,6 +15,7 @@
 #include "feat/audio.h"
 #include "feat/cmvn.h"
 #include "peak_memory.h"
+#include "sanitized.h"
 #include "temporary_folder.h"
 
 namespace antiphon::data {
@@ -112,9 +113,7 @@ TEST(FeatureExtraction, MakesCopiesWithNamesOfTheirOwn) {
 }
 
 TEST(FeatureExtraction, HoldsNoisesOnceForAllCopies) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer has an allocator of its own";
-#endif
+  if (antiphon::testing::kSanitized) GTEST_SKIP() << "a sanitizer has an allocator of its own";
   const TemporaryFolder folder;
   MakeData(folder.path());
   feat::Waveform noise{std::vector<float>(1 << 20), 8000};  // 4 MB

@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "data/shard_fetcher.h"
 #include "faults/small_disk.h"
+#include "sanitized.h"
 #include "store_fixture.h"
 #include "temporary_folder.h"
 
@@ -263,6 +264,7 @@ TEST_F(ShardCacheTest, ProcessesShareAFolder) {
 
 // Nor may what the system refuses cost a copy that took an hour to fetch.
 TEST_F(ShardCacheTest, AGoodCopyOutlivesALackOfDescriptors) {
+  if (antiphon::testing::kSanitized) GTEST_SKIP() << "a sanitizer needs descriptors, too";
   Source("a");
   const ShardCache cache = Cache(5000);
   ASSERT_TRUE(Take(cache, "a"));

@@ -8,6 +8,7 @@
 
 #include "peak_memory.h"
 #include "random_matrix.h"
+#include "sanitized.h"
 #include "small_gmm.h"
 
 namespace antiphon::hmm {
@@ -74,7 +75,7 @@ TEST(SpeakerTransform, FramesWithoutAPathDoNotCount) {
 
 // Parts, and frames of speech in them, of as many sizes as there are parts: nothing may be kept for each.
 TEST(SpeakerTransform, TakesNoMemoryForLongSpeech) {
-  if (testing::kKeepsFreedMemory) GTEST_SKIP() << "a sanitizer has an allocator of its own";
+  if (testing::kSanitized) GTEST_SKIP() << "a sanitizer has an allocator of its own";
   const GmmModel model = testing::SmallAdaptiveModel(13);
   constexpr int64_t kPart = 6000, kParts = 100;
   const Matrix part = testing::RandomMatrix(kPart, 13, 7);

@@ -5,6 +5,7 @@
 
 #include "parallel/small_learner.h"
 #include "plan/cost_model.h"
+#include "sanitized.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -30,9 +31,7 @@ double MegabytesInUse() {
 class CopyBytes : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer has an allocator of its own";
-#endif
+    if (testing::kSanitized) GTEST_SKIP() << "a sanitizer has an allocator of its own";
   }
 };
 

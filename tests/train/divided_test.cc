@@ -16,6 +16,7 @@
 #include "base/compute_threads.h"
 #include "math/safetensors.h"
 #include "nn/model.h"
+#include "sanitized.h"
 #include "temporary_folder.h"
 #include "train/memory_need.h"
 #include "train/synthetic_task.h"
@@ -234,9 +235,7 @@ double PeakMb(const std::function<void()>& train) {
 // of them while training or saving, then they would exceed what they may: weights, momentum and gradients once,
 // activations and pieces under way.
 TEST_F(DividedTest, AllRanksTogetherHoldTheModelOnce) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's own memory is not ours";
-#endif
+  if (antiphon::testing::kSanitized) GTEST_SKIP() << "a sanitizer's own memory is not ours";
   constexpr int kRanks = 8;
   TrainOptions options = SmallOptions();
   options.schedule.epochs = 1;
@@ -260,9 +259,7 @@ TEST_F(DividedTest, AllRanksTogetherHoldTheModelOnce) {
 
 // Weights, the optimiser's two and three averages are 6 models, and so is their copy.
 TEST_F(DividedTest, ACheckpointIsCopiedOnlyWhereTheCopyHasRoom) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's own memory is not ours";
-#endif
+  if (antiphon::testing::kSanitized) GTEST_SKIP() << "a sanitizer's own memory is not ours";
   TrainOptions options = SmallOptions();
   options.schedule.epochs = 1;
   options.schedule.learning_rate = options.schedule.final_learning_rate = 0.001;

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/compute_threads.h"
+#include "sanitized.h"
 #include "temporary_folder.h"
 #include "train/synthetic_task.h"
 
@@ -59,9 +60,7 @@ double PeakMib(const std::filesystem::path& folder, int utterances) {
 }
 
 TEST(MemoryOfTraining, DoesNotGrowWithTheData) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's own memory is not ours";
-#endif
+  if (testing::kSanitized) GTEST_SKIP() << "a sanitizer's own memory is not ours";
   const testing::TemporaryFolder folder;
   const double once = PeakMib(folder.path(), 80);       // 20 MiB of frames
   const double fourfold = PeakMib(folder.path(), 320);  // 79 MiB
