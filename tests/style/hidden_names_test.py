@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-TYPE = re.compile(r'^(?:class|struct|enum class|using) (\w+)\b(?! *;)')
+TYPE = re.compile(r'^(?:class|struct|enum class|using) (\w+)\b(?! *;|::)')
 CONSTANT = re.compile(r'^(?:inline |static )*(?:constexpr|const)\b[^(=]*?\b(k[A-Z]\w*)')
 FUNCTION = re.compile(r'^[A-Za-z_][^(=]*?\b(\w+)\(\) ?(?:const )?[{;]')
 
