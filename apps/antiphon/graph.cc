@@ -9,7 +9,6 @@
 #include "command.h"
 #include "decode/graph/graph_builder.h"
 #include "decode/graph/parts_builder.h"
-#include "decode/graph/unknown_words.h"
 #include "hmm/graph/openfst.h"
 #include "hmm/hmm_file.h"
 #include "pipeline/aligned_pronunciations.h"
@@ -78,12 +77,10 @@ void BuildGraph(const GraphCommandOptions& options, CommandContext& context) {
   const hmm::PronunciationModel* const said = pronunciations ? &*pronunciations : nullptr;
   size_t num_states = 0, num_arcs = 0;
   if (options.on_the_fly) {
-    if (build.unknown_words > 0) decode::AddUnknownWord(lexicon, build.unknown_words, &grammar);
-    decode::WordAutomaton words = decode::WordAutomaton::FromFst(grammar, lexicon.backoff_word(), build.max_states);
-    const decode::GraphParts parts(decode::BuildLexiconGraph(model, lexicon, build, said), std::move(words));
-    decode::SaveParts(parts, model, lexicon, said, DescribeSource(options), build, options.out);
-    num_states = parts.lexicon().states().size() + static_cast<size_t>(parts.words().num_states());
-    num_arcs = parts.lexicon().arcs().size() + static_cast<size_t>(parts.words().num_arcs());
+    const auto parts = decode::BuildGraphParts(model, lexicon, std::move(grammar), build, said);
+    decode::SaveParts(*parts, model, lexicon, said, DescribeSource(options), build, options.out);
+    num_states = parts->lexicon().states().size() + static_cast<size_t>(parts->words().num_states());
+    num_arcs = parts->lexicon().arcs().size() + static_cast<size_t>(parts->words().num_arcs());
   } else {
     decode::BuildGraphFst(model, lexicon, grammar, build, &graph, said);
     decode::SaveGraph(graph, model, lexicon, DescribeSource(options), build, options.out);

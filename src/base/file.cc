@@ -121,19 +121,26 @@ void AtomicFile::CheckStream() {
   if (!stream_) ThrowIo("write", temporary_, errno != 0 ? errno : EIO);
 }
 
-void AtomicFile::Commit() {
-  CHECK(!committed_) << path_.string();
+void AtomicFile::Finish() {
+  if (locked_.get() >= 0) return;
   CheckStream();
-  // The stream's lock goes with it.
-  const FileDescriptor locked(::open(temporary_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  // Closing the stream drops its lock; this descriptor holds one until the file has its name.
+  FileDescriptor locked(::open(temporary_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (locked.get() < 0) ThrowIo("open", temporary_, errno);
   if (!LockTemporary(locked)) ThrowIo("open", temporary_, ENOENT);
   errno = 0;
   stream_.close();
   CheckStream();
   SyncPath(temporary_, O_RDONLY);
+  locked_ = std::move(locked);
+}
+
+void AtomicFile::Commit() {
+  CHECK(!committed_) << path_.string();
+  Finish();
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) ThrowIo("rename to", path_, errno);
   committed_ = true;
+  locked_.Close();
   const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
   SyncPath(folder, O_RDONLY | O_DIRECTORY);
 }

@@ -37,12 +37,17 @@ class AtomicFile {
   const std::filesystem::path& path() const { return path_; }
   /// Throws IoError if any write failed so far (disk full), so that long jobs need not wait for Commit to know.
   void CheckStream();
+  /// Closes the stream and brings all of the file to the disk; Commit does so too, and then only renames. For several
+  /// files that are to take their places together, and to read what was written at temporary() before it has its name.
+  void Finish();
+  const std::filesystem::path& temporary() const { return temporary_; }
   void Commit();
 
  private:
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   std::ofstream stream_;
+  FileDescriptor locked_;  // from Finish to Commit: keeps others from removing the file
   bool committed_ = false;
 };
 

@@ -44,8 +44,7 @@ pid_t WriterOf(std::string_view name, const std::string& mark) {
   const char* const last = name.data() + name.size();
   pid_t pid = 0;
   const auto [end, error] = std::from_chars(name.data(), last, pid);
-  if (error != std::errc()) return 0;
-  if (end == last) return pid;
+  if (error != std::errc() || end == last) return 0;
   uint32_t number = 0;
   const auto [end_of_number, wrong] = std::from_chars(end + 1, last, number, kNumberBase);
   return *end == '-' && wrong == std::errc() && end_of_number == last ? pid : 0;
@@ -61,11 +60,6 @@ bool HasEnded(pid_t pid) {
   return state != std::string::npos && line.compare(state + 2, 1, "Z") == 0;
 }
 
-fs::path TemporaryOf(const fs::path& path, const std::string& writer) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  return folder / (path.filename().string() + HostMark() + writer + std::string(kEnding));
-}
-
 int LockWhole(const FileDescriptor& file, int how) {
   int result = 0;
   while ((result = ::flock(file.get(), how)) != 0 && errno == EINTR) {
@@ -73,21 +67,22 @@ int LockWhole(const FileDescriptor& file, int how) {
   return result;
 }
 
-// Whoever writes it elsewhere, under this machine's name, has locked it.
+// Whoever writes it elsewhere, under this machine's name, has locked it. Opened for writing, too, as network file
+// systems want it for an exclusive lock; a file that this user may not write to stays.
 void RemoveUnlocked(const fs::path& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const FileDescriptor file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (file.get() >= 0 && LockWhole(file, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
 }
 
 }  // namespace
 
-fs::path TemporaryPath(const fs::path& path) { return TemporaryOf(path, std::to_string(::getpid())); }
-
 fs::path NewTemporaryPath(const fs::path& path) {
   static std::atomic<uint32_t> count = 0;
   uint32_t number = 0;
   if (::getrandom(&number, sizeof number, GRND_NONBLOCK) < 0) number = 0;
-  return TemporaryOf(path, fmt::format("{}-{:x}", ::getpid(), number + count++));
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  return folder /
+         fmt::format("{}{}{}-{:x}{}", path.filename().string(), HostMark(), ::getpid(), number + count++, kEnding);
 }
 
 // Shared, so that a second descriptor can take the lock over from the first. Where there are no locks, nobody removes.

@@ -12,15 +12,12 @@
 
 namespace antiphon {
 
-/// Where this process writes what is to become `path`: always the same name.
-std::filesystem::path TemporaryPath(const std::filesystem::path& path);
-
-/// Another name at each call, for a file of its own: of one that no other thread and no process of that id elsewhere
-/// takes, but by rare chance.
+/// Where to write what is to become `path`: another name at each call, which no other thread, and no process of that id
+/// elsewhere, takes but by rare chance.
 std::filesystem::path NewTemporaryPath(const std::filesystem::path& path);
 
-/// Keeps others from removing the open temporary file for as long as `file`, or what is opened of the same name and
-/// locked before that is closed, stays open. False: it was removed before that.
+/// Locks the open temporary file, so that others do not remove it while `file` is open. A second descriptor that is
+/// locked before the first is closed takes the lock over. False: it had been removed already.
 bool LockTemporary(const FileDescriptor& file);
 
 /// Removes what dead processes of this machine left half-written in `folder`; never throws for what it cannot remove.

@@ -123,6 +123,8 @@ class SafetensorsWriter {
 
   /// Atomic (base/file.h): the old file or the whole new one.
   void Write(const std::filesystem::path& path) const;
+  /// Into a new file that the caller commits.
+  void Write(AtomicFile& file) const;
 
  private:
   struct Stored {

@@ -149,6 +149,13 @@ std::string SafetensorsWriter::WriteFloats(std::ostream& out) const {
 }
 
 void SafetensorsWriter::Write(const std::filesystem::path& path) const {
+  AtomicFile file(path);
+  Write(file);
+  file.Commit();
+}
+
+void SafetensorsWriter::Write(AtomicFile& file) const {
+  std::ostream& out = file.stream();
   // Wider types first, so that every tensor is aligned for its type.
   Order order;
   for (const auto& entry : tensors_) order.push_back(&entry);
@@ -158,25 +165,23 @@ void SafetensorsWriter::Write(const std::filesystem::path& path) const {
     const bool floats_last_of_b = b->second.type == TensorType::kF32;
     return width(a) != width(b) ? width(a) > width(b) : floats_last_of_a < floats_last_of_b;
   });
-  WriteFileAtomically(path, [&](std::ostream& out) {
-    // The checksum is known when everything has been seen; it has as many digits as what stands in for it.
-    const std::string text = Header(order, internal::ChecksumBuilder().Hex(), path);
-    const uint64_t header_bytes = text.size();
-    Put(out, std::as_bytes(std::span(&header_bytes, 1)));
-    Put(out, std::as_bytes(std::span(text)));
-    std::string checksum;
-    for (const auto* entry : order) {
-      if (entry->second.type != TensorType::kF32) {
-        Put(out, entry->second.data());
-      } else if (checksum.empty()) {
-        checksum = WriteFloats(out);
-      }
+  // The checksum is known when everything has been seen; it has as many digits as what stands in for it.
+  const std::string text = Header(order, internal::ChecksumBuilder().Hex(), file.path());
+  const uint64_t header_bytes = text.size();
+  Put(out, std::as_bytes(std::span(&header_bytes, 1)));
+  Put(out, std::as_bytes(std::span(text)));
+  std::string checksum;
+  for (const auto* entry : order) {
+    if (entry->second.type != TensorType::kF32) {
+      Put(out, entry->second.data());
+    } else if (checksum.empty()) {
+      checksum = WriteFloats(out);
     }
-    if (checksum.empty()) checksum = WriteFloats(out);
-    out.seekp(static_cast<std::streamoff>(sizeof(header_bytes)));
-    const std::string final_text = Header(order, checksum, path);
-    Put(out, std::as_bytes(std::span(final_text)));
-  });
+  }
+  if (checksum.empty()) checksum = WriteFloats(out);
+  out.seekp(static_cast<std::streamoff>(sizeof(header_bytes)));
+  const std::string final_text = Header(order, checksum, file.path());
+  Put(out, std::as_bytes(std::span(final_text)));
 }
 
 }  // namespace antiphon

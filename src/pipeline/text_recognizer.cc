@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "decode/graph/graph_builder.h"
-#include "decode/graph/graph_parts.h"
 #include "decode/graph/parts_builder.h"
 #include "decode/lattice/word_times.h"
 #include "decode/lm/ngram_estimate.h"
@@ -54,10 +53,7 @@ decode::Graph MakeGraph(const hmm::HmmModel& model, const hmm::Lexicon& words, c
     decode::BuildGraphFst(model, words, grammar, build, &graph);
     return decode::GraphFromFst(graph, model, words);
   }
-  auto parts = std::make_shared<const decode::GraphParts>(
-      decode::BuildLexiconGraph(model, words, build),
-      decode::WordAutomaton::FromFst(grammar, words.backoff_word(), build.max_states));
-  return decode::GraphFromParts(std::move(parts), model, words);
+  return decode::GraphFromParts(decode::BuildGraphParts(model, words, grammar, build), model, words);
 }
 
 }  // namespace

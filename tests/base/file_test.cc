@@ -189,9 +189,10 @@ TEST(WriteFileAtomically, RemovesWhatKilledWritersLeft) {
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
   ASSERT_EQ(ended.si_code, CLD_KILLED);
   // Of a living process and of another machine; and what only looks alike.
-  const std::string mine = TemporaryPath(folder / "mine").filename().string();
-  const std::string dead = std::regex_replace(mine, std::regex("-[0-9]+.tmp"), "-" + std::to_string(child) + ".tmp");
-  const std::vector<std::string> kept = {mine, "x.antiphon-elsewhere-" + std::to_string(child) + ".tmp",
+  const std::string mine = NewTemporaryPath(folder / "mine").filename().string();
+  const std::string dead =
+      std::regex_replace(mine, std::regex("-[0-9]+-([0-9a-f]+.tmp)$"), "-" + std::to_string(child) + "-$1");
+  const std::vector<std::string> kept = {mine, "x.antiphon-elsewhere-" + std::to_string(child) + "-1.tmp",
                                          "other.tmp." + std::to_string(child), dead + ".txt", "-5.tmp"};
   for (const std::string& name : kept) std::ofstream(folder / name) << "x";
   ASSERT_EQ(FilesIn(folder.path()), 6u) << "nothing was left behind";

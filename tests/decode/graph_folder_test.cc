@@ -2,10 +2,17 @@
 #include "decode/graph/graph_folder.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <exception>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -35,7 +42,7 @@ GraphFiles GraphFilesIn(const fs::path& folder) {
 }
 
 void WriteNew(GraphFolder& folder, const GraphFiles& files) {
-  for (const auto& [name, text] : files) WriteFileAtomically(folder.New(name), std::string_view(text));
+  for (const auto& [name, text] : files) folder.Write(name, text);
 }
 
 const GraphFiles kOldFiles = {{"graph.json", "old"}, {"HCLG.fst", "old"}, {"words.txt", "old"}};
@@ -66,15 +73,70 @@ TEST_F(GraphFolderTest, LeavesWhatIsThereUntilAllIsWritten) {
 
 // Files of both would be no graph: graph.json comes last, and that of before goes first.
 TEST_F(GraphFolderTest, HasNoDescriptionWhileFilesGetTheirNames) {
-  fs::remove(folder_ / "words.txt");
-  fs::create_directories(folder_ / "words.txt/in the way");
-  GraphFolder folder(folder_.path());
-  WriteNew(folder, kNewFiles);
-  EXPECT_THROW(folder.Commit(), IoError);
-  EXPECT_FALSE(fs::exists(folder_ / "graph.json"));
+  {
+    GraphFolder folder(folder_.path());
+    WriteNew(folder, kNewFiles);
+    fs::remove(folder_ / "words.txt");
+    fs::create_directories(folder_ / "words.txt/in the way");
+    EXPECT_THROW(folder.Commit(), IoError);
+  }
+  EXPECT_EQ(GraphFilesIn(folder_.path()), (GraphFiles{{"HCLG.fst", "new"}}));
 }
 
-// As on a disk that is full when the last file is written.
+TEST_F(GraphFolderTest, WritersAtOnceHaveFilesOfTheirOwn) {
+  GraphFolder one(folder_.path()), other(folder_.path());
+  WriteNew(one, {{"graph.json", "one"}, {"HCLG.fst", "one"}, {"words.txt", "one"}});
+  WriteNew(other, kNewFiles);
+  one.Commit();
+  EXPECT_EQ(ReadFile(folder_ / "HCLG.fst"), "one");
+  other.Commit();
+  EXPECT_EQ(GraphFilesIn(folder_.path()), kNewFiles);
+}
+
+// As a process of another container sees it, which has this host's name but does not see this process: by the names of
+// its files, their writer is dead.
+TEST_F(GraphFolderTest, NobodyRemovesWhatIsWrittenAndNotNamedYet) {
+  const pid_t ended = ::fork();
+  ASSERT_GE(ended, 0);
+  if (ended == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(ended, nullptr, 0), ended);
+  GraphFolder folder(folder_.path());
+  WriteNew(folder, kNewFiles);
+  folder.NewChecksum("HCLG.fst");
+  std::vector<std::pair<fs::path, fs::path>> names;  // here, and as it looks elsewhere
+  for (const auto& [file, text] : GraphFilesIn(folder_.path())) {
+    const std::string dead =
+        std::regex_replace(file, std::regex("-[0-9]+-([0-9a-f]+.tmp)$"), "-" + std::to_string(ended) + "-$1");
+    if (dead != file) names.emplace_back(folder_ / file, folder_ / dead);
+  }
+  ASSERT_EQ(names.size(), kNewFiles.size());
+  for (const auto& [here, elsewhere] : names) fs::rename(here, elsewhere);
+  RemoveStaleTemporaries(folder_.path());
+  for (const auto& [here, elsewhere] : names) {
+    ASSERT_TRUE(fs::exists(elsewhere)) << elsewhere;
+    fs::rename(elsewhere, here);
+  }
+  folder.Commit();
+  EXPECT_EQ(GraphFilesIn(folder_.path()), kNewFiles);
+}
+
+TEST_F(GraphFolderTest, WhatAKilledWriterLeftIsRemovedByTheNextOne) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    GraphFolder folder(folder_.path());
+    WriteNew(folder, kNewFiles);
+    ::raise(SIGKILL);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  ASSERT_EQ(GraphFilesIn(folder_.path()).size(), kOldFiles.size() + kNewFiles.size()) << "nothing was left behind";
+  GraphFolder folder(folder_.path());
+  WriteNew(folder, kNewFiles);
+  folder.Commit();
+  EXPECT_EQ(GraphFilesIn(folder_.path()), kNewFiles);
+}
+
+// What cannot be written is the last file: a description that is no UTF-8.
 TEST(GraphsThatAreThere, StayWholeUntilOthersAre) {
   const hmm::Lexicon lexicon = ToyLexicon();
   const hmm::Lexicon other =
@@ -83,7 +145,7 @@ TEST(GraphsThatAreThere, StayWholeUntilOthersAre) {
   for (const bool in_parts : {false, true}) {
     SCOPED_TRACE(in_parts ? "in parts" : "static");
     const testing::TemporaryFolder folder;
-    const auto save = [&](const hmm::Lexicon& words) {
+    const auto save = [&](const hmm::Lexicon& words, const std::string& source) {
       fst::StdVectorFst grammar;
       grammar.AddState();
       grammar.SetStart(0);
@@ -92,20 +154,17 @@ TEST(GraphsThatAreThere, StayWholeUntilOthersAre) {
       if (in_parts) {
         const GraphParts parts(BuildLexiconGraph(model, words, {}),
                                WordAutomaton::FromFst(grammar, words.backoff_word(), 10));
-        return SaveParts(parts, model, words, nullptr, "test", {}, folder.path());
+        return SaveParts(parts, model, words, nullptr, source, {}, folder.path());
       }
       fst::StdVectorFst graph;
       BuildGraphFst(model, words, grammar, {}, &graph);
-      SaveGraph(graph, model, words, "test", {}, folder.path());
+      SaveGraph(graph, model, words, source, {}, folder.path());
     };
-    save(lexicon);
+    save(lexicon, "test");
     const GraphFiles before = GraphFilesIn(folder.path());
-    const fs::path in_the_way = TemporaryPath(folder / "graph.json");
-    fs::create_directories(in_the_way / "folder");
-    EXPECT_THROW(save(other), IoError);
+    EXPECT_THROW(save(other, "\xff"), std::exception);
     EXPECT_EQ(GraphFilesIn(folder.path()), before);
-    fs::remove_all(in_the_way);
-    save(other);
+    save(other, "test");
     const GraphFiles after = GraphFilesIn(folder.path());
     ASSERT_EQ(after.size(), before.size());
     for (const auto& [name, text] : before) EXPECT_NE(after.at(name), text) << name;

@@ -125,12 +125,11 @@ struct Both {
 
 Both BuildBoth(const hmm::HmmModel& model, const hmm::Lexicon& lexicon) {
   const GraphBuildOptions options = {.unknown_words = kProbability, .max_states = 20000};
-  Fst grammar = Loop(lexicon), fst;
+  const Fst grammar = Loop(lexicon);
+  Fst fst;
   BuildGraphFst(model, lexicon, grammar, options, &fst);
-  AddUnknownWord(lexicon, kProbability, &grammar);
-  auto parts = std::make_shared<const GraphParts>(BuildLexiconGraph(model, lexicon, options),
-                                                  WordAutomaton::FromFst(grammar, lexicon.backoff_word(), 10000));
-  return {GraphFromFst(fst, model, lexicon), GraphFromParts(std::move(parts), model, lexicon)};
+  return {GraphFromFst(fst, model, lexicon),
+          GraphFromParts(BuildGraphParts(model, lexicon, grammar, options), model, lexicon)};
 }
 
 std::map<Words, double> Sentences(const Graph& graph, const Matrix& scores) {
@@ -160,11 +159,8 @@ TEST(UnknownWords, StayWhenWordsAreAdded) {
   const hmm::HmmModel model = ToyModel(lexicon, 2);
   const testing::TemporaryFolder folder;
   const GraphBuildOptions options = {.unknown_words = kProbability, .max_states = 20000};
-  Fst grammar = Loop(lexicon);
-  AddUnknownWord(lexicon, kProbability, &grammar);
-  SaveParts(GraphParts(BuildLexiconGraph(model, lexicon, options),
-                       WordAutomaton::FromFst(grammar, lexicon.backoff_word(), 10000)),
-            model, lexicon, nullptr, "test", options, folder / "graph");
+  SaveParts(*BuildGraphParts(model, lexicon, Loop(lexicon), options), model, lexicon, nullptr, "test", options,
+            folder / "graph");
   const Graph graph = Graph::Load(folder / "graph", model);
   EXPECT_EQ(graph.info().unknown_words, kProbability);
   const auto larger = std::make_shared<const hmm::Lexicon>(LexiconOf("AB P0 P1\nBA P1 P0 P0\n<UNK> SPN\nNEW P1 P1\n"));

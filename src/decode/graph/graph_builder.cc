@@ -44,13 +44,13 @@ void RequireNotEmpty(const Fst& fst) {
 // det(L ∘ G), minimal; input phones and `disambiguation`.
 void BuildLg(const hmm::Lexicon& lexicon, const hmm::PronunciationModel* pronunciations, const Fst& grammar,
              const GraphBuildOptions& options, std::vector<int32_t>* disambiguation, Progress& progress, Fst* lg) {
-  Fst l, g = grammar;
+  Fst l;
   *disambiguation = hmm::BuildLexiconFst(lexicon, true, &l, pronunciations);
   if (options.unknown_words > 0) {
     disambiguation->push_back(disambiguation->back() + 1);
     MarkUnknownWord(lexicon, std::array{lexicon.unknown_word()}, disambiguation->back(), &l);
-    AddUnknownWord(lexicon, options.unknown_words, &g);
   }
+  Fst g = WithUnknownWord(lexicon, options, grammar);
   fst::ArcSort(&g, fst::ILabelCompare<fst::StdArc>());
   Fst composed;
   fst::Compose(l, g, &composed);
@@ -68,6 +68,11 @@ void BuildLg(const hmm::Lexicon& lexicon, const hmm::PronunciationModel* pronunc
 double SelfLoopScale(const GraphBuildOptions& options, const hmm::HmmModel& model) {
   if (options.self_loop_scale >= 0) return options.self_loop_scale;
   return model.topology().IsChain() ? 1.0 : 0.1;
+}
+
+Fst WithUnknownWord(const hmm::Lexicon& lexicon, const GraphBuildOptions& options, Fst grammar) {
+  if (options.unknown_words > 0) AddUnknownWord(lexicon, options.unknown_words, &grammar);
+  return grammar;
 }
 
 void BuildGraphFst(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, const Fst& grammar,

@@ -43,6 +43,10 @@ struct GraphBuildOptions {
 /// The weight that the options mean for this model.
 double SelfLoopScale(const GraphBuildOptions& options, const hmm::HmmModel& model);
 
+/// What graphs of both kinds say: `grammar`, and <UNK> in it if the options ask for unknown words (unknown_words.h).
+fst::StdVectorFst WithUnknownWord(const hmm::Lexicon& lexicon, const GraphBuildOptions& options,
+                                  fst::StdVectorFst grammar);
+
 /// `grammar` has the lexicon's word ids on both sides, backoff_word() : ε on back-off arcs. Overwrites `graph`; its
 /// arcs are sorted by input label, and no cycle of them lacks input. `pronunciations`: of this lexicon, in place of its
 /// own probabilities; null: none.

@@ -52,17 +52,13 @@ std::string ModelStructureChecksum(const hmm::HmmModel& model) { return model.St
 void SaveGraph(const fst::StdVectorFst& graph, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
                const std::string& language_model, const GraphBuildOptions& options, const fs::path& folder) {
   GraphFolder files(folder);
-  {
-    AtomicFile file(files.New("HCLG.fst"));
-    WriteConstFst(graph, file);
-    file.Commit();
-  }
-  WriteFileAtomically(files.New("words.txt"), SymbolTable(lexicon));
-  WriteFileAtomically(files.New("lexicon.txt"), lexicon.ToText());
+  WriteConstFst(graph, files.New("HCLG.fst"));
+  files.Write("words.txt", SymbolTable(lexicon));
+  files.Write("lexicon.txt", lexicon.ToText());
   GraphJson json;
-  json.checksums["HCLG.fst"] = HexChecksum(files.New("HCLG.fst"));
+  json.checksums["HCLG.fst"] = files.NewChecksum("HCLG.fst");
   json.info = DescribeGraph(model, lexicon, language_model, options);
-  WriteFileAtomically(files.New("graph.json"), ToText(json));
+  files.Write("graph.json", ToText(json));
   files.Commit();
 }
 

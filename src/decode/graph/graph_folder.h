@@ -2,15 +2,20 @@
 // until all files of the new one lie beside it.
 //
 //   GraphFolder folder(path);
-//   WriteFileAtomically(folder.New("words.txt"), …);   // and the others
-//   folder.Commit();                                   // graph.json last: without it there is no graph
+//   folder.New("words.txt").stream() << …;   // and the others
+//   folder.Commit();                         // graph.json last: without it there is no graph
 //
-// What a killed process left is removed by whoever next writes there. Threads: one per object. Errors: IoError.
+// What a killed process left is removed by whoever next writes there; what others write meanwhile is left alone. Of two
+// that write there at once each has files of its own, and the last to commit has the graph.
+// Threads: one per object. Errors: IoError.
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
-#include <vector>
+#include <string_view>
+
+#include "base/file.h"
 
 namespace antiphon::decode {
 
@@ -18,19 +23,18 @@ class GraphFolder {
  public:
   /// Makes it, if need be.
   explicit GraphFolder(std::filesystem::path path);
-  /// Removes the new files, unless they have been committed.
-  ~GraphFolder();
-  GraphFolder(const GraphFolder&) = delete;
-  GraphFolder& operator=(const GraphFolder&) = delete;
-
-  /// Where the file of that name is to be written.
-  std::filesystem::path New(const std::string& name);
+  /// The new file of that name, to be written to; it is removed with this, unless Commit gave it its name.
+  AtomicFile& New(const std::string& name);
+  /// The same with all that it holds.
+  void Write(const std::string& name, std::string_view text);
+  /// As graph.json has it, of a new file to which no more is written.
+  std::string NewChecksum(const std::string& name);
   /// Gives all new files their names; one of them must be graph.json.
   void Commit();
 
  private:
   std::filesystem::path path_;
-  std::vector<std::string> names_;  // of new files that do not bear them yet
+  std::map<std::string, AtomicFile> files_;
 };
 
 }  // namespace antiphon::decode

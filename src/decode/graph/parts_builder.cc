@@ -84,7 +84,7 @@ constexpr double hmm::PronunciationModel::*kPauses[] = {
     &hmm::PronunciationModel::end_factor_after_none, &hmm::PronunciationModel::pause_overall};
 constexpr const char* kPauseList = "model.pauses";
 
-void SaveLabels(const LexiconGraph& graph, const hmm::PronunciationModel* model, const fs::path& path) {
+void SaveLabels(const LexiconGraph& graph, const hmm::PronunciationModel* model, AtomicFile& file) {
   SafetensorsWriter writer;
   std::vector<int32_t> words;
   std::vector<float> costs;
@@ -104,7 +104,7 @@ void SaveLabels(const LexiconGraph& graph, const hmm::PronunciationModel* model,
     for (const auto member : kPauses) pauses.push_back(model->*member);
     writer.Add(kPauseList, std::span<const double>(pauses));
   }
-  writer.Write(path);
+  writer.Write(file);
 }
 
 std::vector<hmm::PronunciationLabel> LoadLabels(const fs::path& path) {
@@ -169,24 +169,29 @@ LexiconGraph BuildLexiconGraph(const hmm::HmmModel& model, const hmm::Lexicon& l
   return graph;
 }
 
+std::shared_ptr<const GraphParts> BuildGraphParts(const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
+                                                  fst::StdVectorFst grammar, const GraphBuildOptions& options,
+                                                  const hmm::PronunciationModel* pronunciations) {
+  WordAutomaton words = WordAutomaton::FromFst(WithUnknownWord(lexicon, options, std::move(grammar)),
+                                               lexicon.backoff_word(), options.max_states);
+  return std::make_shared<const GraphParts>(BuildLexiconGraph(model, lexicon, options, pronunciations),
+                                            std::move(words));
+}
+
 void SaveParts(const GraphParts& parts, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
                const hmm::PronunciationModel* pronunciations, const std::string& language_model,
                const GraphBuildOptions& options, const fs::path& folder) {
   GraphFolder files(folder);
-  {
-    AtomicFile file(files.New("HCL.fst"));
-    WriteConstFst(ToFst(parts.lexicon()), file);
-    file.Commit();
-  }
+  WriteConstFst(ToFst(parts.lexicon()), files.New("HCL.fst"));
   SaveLabels(parts.lexicon(), pronunciations, files.New(kLabelFile));
   parts.words().Save(files.New("G.safetensors"));
-  WriteFileAtomically(files.New("words.txt"), SymbolTable(lexicon));
-  WriteFileAtomically(files.New("lexicon.txt"), lexicon.ToText());
+  files.Write("words.txt", SymbolTable(lexicon));
+  files.Write("lexicon.txt", lexicon.ToText());
   GraphJson json;
   json.format = kPartsFormat;
   json.info = DescribeGraph(model, lexicon, language_model, options);
-  for (const char* file : {"HCL.fst", kLabelFile, "G.safetensors"}) json.checksums[file] = HexChecksum(files.New(file));
-  WriteFileAtomically(files.New("graph.json"), ToText(json));
+  for (const char* file : {"HCL.fst", kLabelFile, "G.safetensors"}) json.checksums[file] = files.NewChecksum(file);
+  files.Write("graph.json", ToText(json));
   files.Commit();
 }
 

@@ -34,6 +34,12 @@ LexiconGraph BuildLexiconGraph(const hmm::HmmModel& model, const hmm::Lexicon& l
                                const GraphBuildOptions& options,
                                const hmm::PronunciationModel* pronunciations = nullptr);
 
+/// HCL as BuildLexiconGraph makes it, and G from `grammar`, which has the lexicon's word ids on both sides and
+/// backoff_word() : ε on back-off arcs.
+std::shared_ptr<const GraphParts> BuildGraphParts(const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
+                                                  fst::StdVectorFst grammar, const GraphBuildOptions& options,
+                                                  const hmm::PronunciationModel* pronunciations = nullptr);
+
 /// Writes the folder. `language_model` says where the grammar came from.
 void SaveParts(const GraphParts& parts, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
                const hmm::PronunciationModel* pronunciations, const std::string& language_model,

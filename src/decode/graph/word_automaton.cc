@@ -119,7 +119,7 @@ WordAutomaton WordAutomaton::Load(const std::filesystem::path& path, int32_t num
   return result;
 }
 
-void WordAutomaton::Save(const std::filesystem::path& path) const {
+void WordAutomaton::Save(AtomicFile& file) const {
   SafetensorsWriter writer;
   writer.Add("start", std::span(&start_, 1));
   writer.Add("first_arc", first_arcs_);
@@ -129,7 +129,7 @@ void WordAutomaton::Save(const std::filesystem::path& path) const {
   writer.Add("backoff_state", backoffs_);
   writer.Add("backoff_cost", backoff_costs_);
   writer.Add("final_cost", final_costs_);
-  writer.Write(path);
+  writer.Write(file);
 }
 
 // Nothing in a file may be relied on.

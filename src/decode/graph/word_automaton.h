@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
+
 namespace antiphon::decode {
 
 class WordAutomaton {
@@ -28,7 +30,7 @@ class WordAutomaton {
   static WordAutomaton FromFst(const fst::StdVectorFst& grammar, int32_t backoff_word, int64_t max_states);
   /// Of words 1 … num_words.
   static WordAutomaton Load(const std::filesystem::path& path, int32_t num_words);
-  void Save(const std::filesystem::path& path) const;
+  void Save(AtomicFile& file) const;
 
   int32_t start() const { return start_; }
   int32_t num_states() const { return static_cast<int32_t>(final_costs_.size()); }
