@@ -111,6 +111,30 @@ std::vector<int32_t> BuildPausedLexiconFst(const Lexicon& lexicon, const Pronunc
 // What the output labels are: words, or entries from 1.
 enum class Written { kWords, kEntries };
 
+bool AnyBeginsAsAPause(const Lexicon& lexicon) {
+  return std::ranges::any_of(lexicon.entries(), [&](const Pronunciation& entry) {
+    return entry.phones.front() == lexicon.optional_silence();
+  });
+}
+
+// A pause from `from` to `to`, told apart from words by disambiguation phones from #k on: one behind it and, with
+// `marked`, one before it. Returns the k of the last one.
+int AddMarkedPause(const Lexicon& lexicon, int from, int to, int k, bool marked, fst::StdVectorFst& l) {
+  const auto after = l.AddState();
+  l.AddArc(after, Arc(lexicon.DisambiguationPhone(k), 0, 0, to));
+  if (marked) {
+    const auto before = l.AddState();
+    l.AddArc(from, Arc(lexicon.DisambiguationPhone(++k), 0, 0, before));
+    from = before;
+  }
+  l.AddArc(from, Arc(lexicon.optional_silence(), 0, 0, after));
+  return k;
+}
+
+// Determinisation adds up what begins alike. With words, `<SIL> SIL` and a pause share a path until they differ; that
+// path costs what both are worth together, as the language model, which is composed first, weighs the word. Entries
+// have no such weight yet: the path would cost as if every entry that begins as a pause does were certain to be said,
+// and a pause would be cheap until it ends. A symbol before the pause keeps it apart from them.
 std::vector<int32_t> BuildPlainLexiconFst(const Lexicon& lexicon, bool disambiguate, Written written,
                                           fst::StdVectorFst* out) {
   const bool words = written == Written::kWords;
@@ -129,11 +153,9 @@ std::vector<int32_t> BuildPlainLexiconFst(const Lexicon& lexicon, bool disambigu
   l.AddArc(start, Arc(0, 0, pause, silence));
 
   const std::vector<int> symbols = AssignDisambiguation(lexicon);
-  const int silence_symbol = symbols.empty() ? 1 : *std::max_element(symbols.begin(), symbols.end()) + 1;
+  int last_symbol = symbols.empty() ? 1 : *std::max_element(symbols.begin(), symbols.end()) + 1;
   if (disambiguate) {
-    const auto after = l.AddState();
-    l.AddArc(silence, Arc(lexicon.optional_silence(), 0, 0, after));
-    l.AddArc(after, Arc(lexicon.DisambiguationPhone(silence_symbol), 0, 0, loop));
+    last_symbol = AddMarkedPause(lexicon, silence, loop, last_symbol, !words && AnyBeginsAsAPause(lexicon), l);
     l.AddArc(loop, Arc(lexicon.DisambiguationPhone(0), backoff_label, 0, loop));
   } else {
     l.AddArc(silence, Arc(lexicon.optional_silence(), 0, 0, loop));
@@ -158,7 +180,7 @@ std::vector<int32_t> BuildPlainLexiconFst(const Lexicon& lexicon, bool disambigu
   fst::ArcSort(&l, fst::OLabelCompare<Arc>());
   std::vector<int32_t> used;
   if (disambiguate) {
-    for (int k = 0; k <= silence_symbol; ++k) used.push_back(lexicon.DisambiguationPhone(k));
+    for (int k = 0; k <= last_symbol; ++k) used.push_back(lexicon.DisambiguationPhone(k));
   }
   return used;
 }

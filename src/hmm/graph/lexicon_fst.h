@@ -34,8 +34,10 @@ struct PronunciationLabel {
 
 /// The same with disambiguation phones, of which pronunciation was said: overwrites `fst`, whose output labels are
 /// indices into `labels` (labels[0]: none) and, where words begin, labels.size() for a grammar to back off. What
-/// pronunciations cost is not in `fst` but in `labels`. With a pronunciation model, words that begin after a pause have
-/// labels of their own, and one more disambiguation phone stands before a pause, another where there is none.
+/// pronunciations cost is not in `fst` but in `labels`. If pronunciations begin with the pause's phone, one more
+/// disambiguation phone stands before a pause: its cost is its own from its first frame on. With a pronunciation model,
+/// words that begin after a pause have labels of their own, one more disambiguation phone stands before every pause,
+/// and another where there is none.
 std::vector<int32_t> BuildPronunciationFst(const Lexicon& lexicon, const PronunciationModel* pronunciations,
                                            fst::StdVectorFst* fst, std::vector<PronunciationLabel>* labels);
 
