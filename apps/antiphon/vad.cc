@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rounded_seconds.h"
+#include "base/same_place.h"
 #include "base/thread_pool.h"
 #include "command.h"
 #include "data/audio_files.h"
@@ -96,6 +97,9 @@ std::vector<std::string> NamesOf(const std::vector<std::string>& files) {
     std::filesystem::path path = std::filesystem::path(file).lexically_normal();
     names.push_back(times[stem(file)] == 1 ? stem(file) : data::CleanId(path.replace_extension().string()));
     const auto [owner, is_new] = owners.emplace(names.back(), file);
+    if (!is_new && IsSamePlace(owner->second, file)) {
+      Throw<UsageError>("'{}' is given twice: give it once, or take --format text", file);
+    }
     if (!is_new) {
       Throw<UsageError>("'{}' and '{}' would both be called '{}': rename one of them, or take --format text",
                         owner->second, file, names.back());

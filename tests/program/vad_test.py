@@ -133,6 +133,14 @@ class Vad(system.SystemTest):
                             self.root / "a/call.wave")
         self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assertIn("rename one of them", result.stderr)
+        for again in ("a/call.wav", "a/../a/call.wav"):
+            result = system.run("vad", "--model", self.model, "--format", "rttm", self.root / "a/call.wav",
+                                f"{self.root}/{again}")
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn(f"'{self.root}/{again}' is given twice: give it once", result.stderr)
+            self.assertNotIn("rename", result.stderr)
+        lines = system.must("vad", "--model", self.model, self.root / "call.wav", self.root / "call.wav").stdout
+        self.assertEqual(len(lines.splitlines()), 4)
 
     def test_a_file_that_cannot_be_read_is_named_and_the_others_go_on(self):
         (self.root / "empty.wav").write_bytes(b"")
