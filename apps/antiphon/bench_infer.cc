@@ -23,11 +23,11 @@ struct BenchInferOptions {
   double seconds = 5;
   template <class V>
   void Visit(V& v) {
-    v("layers", layers, "sizes of input, hidden layers and output");
+    v("layers", layers, kLayersHelp);
     v("model", model, "a model file instead of generated layers");
-    v("activation", activation, OneOf{{"sigmoid", "relu", "tanh"}}, "of the hidden layers");
+    VisitActivation(v, activation);
     v("batch", batch, Range{1, 1 << 20}, "frames scored together");
-    v("precision", precision, OneOf{{"fp32", "bf16", "int8"}}, "of the matrix products");
+    VisitScoringPrecision(v, precision);
     v("isa", isa, "best instruction set to use (avx2, avx512-vnni …); empty: what the CPU has");
     v("seconds", seconds, Range{0.1, 3600}, "time to measure");
   }

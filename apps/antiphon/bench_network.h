@@ -6,8 +6,20 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/options.h"
 
 namespace antiphon::app {
+
+// Options that several benchmarks have.
+inline constexpr const char* kLayersHelp = "sizes of input, hidden layers and output";
+template <class V>
+void VisitActivation(V& v, std::string& activation) {
+  v("activation", activation, OneOf{{"sigmoid", "relu", "tanh"}}, "of the hidden layers");
+}
+template <class V>
+void VisitScoringPrecision(V& v, std::string& precision) {
+  v("precision", precision, OneOf{{"fp32", "bf16", "int8"}}, "of the matrix products");
+}
 
 /// "462,5x2048,10217" → {462, 2048, 2048, 2048, 2048, 2048, 10217}. UsageError for anything else.
 std::vector<int> ParseLayers(const std::string& text);

@@ -37,8 +37,8 @@ struct BenchStreamsOptions {
   void Visit(V& v) {
     v("layers", layers,
       "sizes of input (a multiple of 11 is taken as 5 frames to each side), hidden layers and output");
-    v("activation", activation, OneOf{{"sigmoid", "relu", "tanh"}}, "of the hidden layers");
-    v("precision", precision, OneOf{{"fp32", "bf16", "int8"}}, "of the matrix products");
+    VisitActivation(v, activation);
+    VisitScoringPrecision(v, precision);
     v("streams", streams, Range{0, 100000},
       "live streams, each with a frame every 10 ms; 0: as many as are measured to fit");
     v("profiles", profiles, Range{0, 100000},

@@ -46,8 +46,8 @@ struct BenchTrainOptions {
   double seconds = 10;
   template <class V>
   void Visit(V& v) {
-    v("layers", layers, "sizes of input, hidden layers and output");
-    v("activation", activation, OneOf{{"sigmoid", "relu", "tanh"}}, "of the hidden layers");
+    v("layers", layers, kLayersHelp);
+    VisitActivation(v, activation);
     v("network", network, "file with [[layer]] tables, instead of --layers");
     v("inputs", inputs, Range{1, 1 << 20}, "values per frame, for --network");
     v("outputs", outputs, Range{0, 1 << 24}, "senones, for --network; 0: as the file says");

@@ -22,6 +22,8 @@
 namespace antiphon::app {
 namespace {
 
+constexpr const char* kG2pModelHelp = "what antiphon g2p train wrote";
+
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostNamed = 5;
@@ -120,7 +122,7 @@ struct G2pApplyOptions {
 
   template <class V>
   void Visit(V& v) {
-    v("model", model, "what antiphon g2p train wrote");
+    v("model", model, kG2pModelHelp);
     v("words", words, "words to pronounce");
     v("list", list, "file of further words, the first of each line");
     v("lexicon", lexicon, "leave out the words that this lexicon has");
@@ -180,14 +182,14 @@ void ApplyG2p(const G2pApplyOptions& options, CommandContext& context) {
 
 struct G2pEvaluateOptions {
   std::string model, lexicon;
-  double beam = g2p::PronounceOptions().beam;
+  g2p::PronounceOptions pronounce;
   hmm::LexiconOptions lexicon_options;
 
   template <class V>
   void Visit(V& v) {
-    v("model", model, "what antiphon g2p train wrote");
+    v("model", model, kG2pModelHelp);
     v("lexicon", lexicon, "words with their right pronunciations, which the model has not learnt from");
-    v("beam", beam, Range{1.0, 1e9}, "nats that a beginning may be worse than the best of its length");
+    pronounce.VisitSearch(v);
     v.Group("lexicon-options", lexicon_options);
   }
 };
@@ -195,8 +197,7 @@ struct G2pEvaluateOptions {
 void EvaluateG2p(const G2pEvaluateOptions& options, CommandContext& context) {
   const g2p::Model model = g2p::Model::Load(options.model);
   const g2p::Entries entries = ReadSpoken(options.lexicon, options.lexicon_options);
-  const ScoredEvaluation score =
-      WithText(g2p::Evaluate(model, entries.spoken, {.beam = options.beam}, context.threads()));
+  const ScoredEvaluation score = WithText(g2p::Evaluate(model, entries.spoken, options.pronounce, context.threads()));
   context.PrintLine(score.text);
   context.SetResult(score.json.dump(2));
 }

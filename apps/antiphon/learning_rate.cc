@@ -22,9 +22,9 @@ struct LearningRateOptions {
   train::RateSearchOptions search;
   template <class V>
   void Visit(V& v) {
-    v("training", training, "configuration of antiphon train, store and network included");
+    v("training", training, pipeline::kTrainingHelp);
     v("out", out, "folder for learning_rate.html and learning_rate.json");
-    v("with", with, "settings that replace those of --training: key=value");
+    v("with", with, pipeline::kTrainingWithHelp);
     search.Visit(v);
   }
 };

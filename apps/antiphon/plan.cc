@@ -32,7 +32,7 @@ struct PlanCommandOptions {
   plan::MeasuredPasses passes;
   template <class V>
   void Visit(V& v) {
-    v("layers", layers, "sizes of input, hidden layers and output");
+    v("layers", layers, kLayersHelp);
     v("hours", hours, Range{1e-6, 1e9}, "of training speech, at 100 frames per second");
     v("epochs", epochs, Range{1e-3, 1e6}, "passes over it that serial training would need");
     v("devices", devices, Range{1, 1 << 16}, "that there are");

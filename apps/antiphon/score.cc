@@ -20,10 +20,7 @@ struct ScoreCommandOptions {
   bool per_utterance = false;
   std::string utt2spk;
   std::string alignments;
-  std::string missing = "error";
-  bool ignore_case = false;
-  int bootstrap_samples = 1000;
-  double confidence = 0.95;
+  score::ScoreOptions score;
 
   template <class V>
   void Visit(V& v) {
@@ -34,11 +31,7 @@ struct ScoreCommandOptions {
     v("per-utterance", per_utterance, "with --json: the counts of every utterance too");
     v("utt2spk", utt2spk, "file with utterance and speaker per line");
     v("alignments", alignments, "write reference and hypothesis one above the other to this file; '-': print them");
-    v("missing", missing, OneOf{{"error", "empty", "skip"}},
-      "an utterance without hypothesis: refuse it, count it as empty, or leave it out");
-    v("ignore-case", ignore_case, "compare letters whatever their case, in every alphabet");
-    v("bootstrap-samples", bootstrap_samples, Range{0, 1000000}, "resamplings for the confidence interval; 0: none");
-    v("confidence", confidence, Range{0.5, 0.9999}, "coverage of the interval");
+    score.Visit(v);
   }
 };
 
@@ -55,12 +48,8 @@ std::map<std::string, std::string> Speakers(const ScoreCommandOptions& options) 
 }
 
 void Score(const ScoreCommandOptions& options, CommandContext& context) {
-  score::ScoreOptions score_options;
+  score::ScoreOptions score_options = options.score;
   score_options.unit = options.cer ? "character" : "word";
-  score_options.missing = options.missing;
-  score_options.ignore_case = options.ignore_case;
-  score_options.bootstrap_samples = options.bootstrap_samples;
-  score_options.confidence = options.confidence;
   score_options.seed = static_cast<int64_t>(context.seed());
   const score::Report report =
       score::Score(score::ReadTranscripts(TextFile(options.reference)),

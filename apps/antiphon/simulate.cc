@@ -20,7 +20,7 @@ struct SimulateCommandOptions {
   template <class V>
   void Visit(V& v) {
     v("published", published, "simulate what papers published, and show the error of each figure");
-    v("layers", layers, "sizes of input, hidden layers and output");
+    v("layers", layers, kLayersHelp);
     v("methods", methods, "what is simulated; any of those that `antiphon train` has a schedule for");
     v("workers", workers, Range{1, 1 << 20}, "numbers of workers, each simulated");
     v.Group("plan", plan);

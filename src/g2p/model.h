@@ -32,6 +32,10 @@ struct PronounceOptions {
     v("nbest", nbest, Range{1, 1000}, "pronunciations per word, at most");
     v("least-probability", least_probability, Range{0.0, 1.0},
       "leave out pronunciations that are less probable, but never the best");
+    VisitSearch(v);
+  }
+  template <class V>
+  void VisitSearch(V& v) {
     v("beam", beam, Range{1.0, 1e9}, "nats that a beginning may be worse than the best of its length");
   }
 };

@@ -34,10 +34,10 @@ struct CompareRequest {
 
   template <class V>
   void Visit(V& v) {
-    v("training", training, "configuration of antiphon train, store and network included");
+    v("training", training, kTrainingHelp);
     v("out", out, "folder for the runs, compare.html, compare.md and compare.json");
     v("title", title, "of the page");
-    v("with", with, "settings that replace those of --training: key=value");
+    v("with", with, kTrainingWithHelp);
     v("methods", methods, "values of parallel.method, or names of `variants` tables");
     v("workers", workers, Range{1, 4096},
       "numbers of workers, unless workers-of.METHOD says; method serial is run by one");

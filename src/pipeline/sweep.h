@@ -44,10 +44,10 @@ struct SweepRequest {
 
   template <class V>
   void Visit(V& v) {
-    v("training", training, "configuration of antiphon train, store and network included");
+    v("training", training, kTrainingHelp);
     v("out", out, "folder for the runs, sweep.html, sweep.md and sweep.json");
     v("title", title, "of the page");
-    v("with", with, "settings that replace those of --training: key=value");
+    v("with", with, kTrainingWithHelp);
     v("search", search, OneOf{{"random", "grid"}}, "draw values, or take all combinations");
     v("runs", runs, Range{1, 10000}, "of a random search; more can be added later");
     v("at-once", at_once, Range{1, 256}, "runs that go at the same time; they share the threads");

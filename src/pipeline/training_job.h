@@ -11,6 +11,10 @@
 
 namespace antiphon::pipeline {
 
+// Help of options of whatever starts trainings of its own from such a file.
+inline constexpr const char* kTrainingHelp = "configuration of antiphon train, store and network included";
+inline constexpr const char* kTrainingWithHelp = "settings that replace those of --training: key=value";
+
 /// Of a training in processes of its own. What starts them belongs to the program (apps/antiphon/supervise.h).
 struct SuperviseOptions {
   int restarts = 0;

@@ -21,22 +21,21 @@
 namespace antiphon::score {
 
 struct ScoreOptions {
-  std::string unit = "word";
+  std::string unit = "word";  // or "character"
   std::string missing = "error";
   bool ignore_case = false;
   int bootstrap_samples = 1000;
   double confidence = 0.95;
-  int64_t seed = 0;
+  int64_t seed = 0;  // of the resampling
 
+  /// Without unit and seed, which programs have words of their own for.
   template <class V>
   void Visit(V& v) {
-    v("unit", unit, OneOf{{"word", "character"}}, "what is counted");
     v("missing", missing, OneOf{{"error", "empty", "skip"}},
       "an utterance without hypothesis: refuse it, count it as empty, or leave it out");
     v("ignore-case", ignore_case, "compare letters whatever their case, in every alphabet");
     v("bootstrap-samples", bootstrap_samples, Range{0, 1000000}, "resamplings for the confidence interval; 0: none");
     v("confidence", confidence, Range{0.5, 0.9999}, "coverage of the interval");
-    v("seed", seed, "seed of the resampling");
   }
 };
 
