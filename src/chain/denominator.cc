@@ -5,7 +5,7 @@
 #include <string>
 #include <tuple>
 
-#include "base/check.h"
+#include "base/error.h"
 #include "math/safetensors.h"
 
 namespace antiphon::chain {

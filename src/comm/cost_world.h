@@ -120,7 +120,6 @@ class CostProcess {
   }
   double HandlingSeconds(Handling what, double bytes, std::string_view codec = {}) const;
   Wait Sleep(double seconds) { return {*this, now_ + seconds}; }
-  Wait SleepUntil(double seconds) { return {*this, seconds}; }
   /// Takes the sender's time per message and for its bytes.
   Wait Send(int destination, int tag, double bytes);
   /// To a process of the same rank, at once.

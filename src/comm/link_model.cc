@@ -140,7 +140,6 @@ double LinkModel::Deliver(int from, int to, double bytes, double seconds) {
     tail = std::max(tail, head + duration) + hop.latency_seconds;
     head += hop.latency_seconds;
   }
-  if (Node(from) != Node(to)) bytes_between_nodes_ += bytes;
   double& last = last_arrival_[int64_t{from} * world_size_ + to];
   last = std::max(last, tail);
   return last;

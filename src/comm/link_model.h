@@ -88,8 +88,6 @@ class LinkModel {
   bool shares_memory() const { return options_.inside.topology == "shared-memory" && num_nodes_ == 1; }
   int Node(int rank) const { return rank / ranks_per_node_; }
   int num_nodes() const { return num_nodes_; }
-  /// Bytes that crossed the boundary of a node so far.
-  double bytes_between_nodes() const { return bytes_between_nodes_; }
 
  private:
   struct Hop {
@@ -116,7 +114,6 @@ class LinkModel {
   std::vector<Reservations> reserved_;
   std::unordered_map<int64_t, double> last_arrival_;  // of each pair that has sent
   std::vector<Hop> hops_;                             // kept to spare allocations
-  double bytes_between_nodes_ = 0;
 };
 
 }  // namespace antiphon::comm

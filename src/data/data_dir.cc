@@ -223,4 +223,9 @@ void DataDir::AddUtterance(Utterance utterance) {
   utterances_.insert(utterances_.begin() + static_cast<ptrdiff_t>(place), std::move(utterance));
 }
 
+void DataDir::AddUtterances(std::map<std::string, Utterance> utterances) {
+  // In their order: each goes to the end.
+  while (!utterances.empty()) AddUtterance(std::move(utterances.extract(utterances.begin()).mapped()));
+}
+
 }  // namespace antiphon::data

@@ -122,6 +122,8 @@ class DataDir {
   /// Index of the recording, which may be there already. InputError if another one has its id.
   size_t AddRecording(Recording recording);
   void AddUtterance(Utterance utterance);
+  /// Those of a map by utt_id.
+  void AddUtterances(std::map<std::string, Utterance> utterances);
   void SetDuration(size_t utterance, double duration_s) { utterances_.at(utterance).duration_s = duration_s; }
   void SetGender(const std::string& speaker, const std::string& gender) { gender_[speaker] = gender; }
 

@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 #include "data/text_table.h"
-#include "data/transcript_table.h"
+#include "data/transcript_rows.h"
 
 namespace antiphon::data {
 namespace {

@@ -71,8 +71,7 @@ DataDir DataDirOfRecordings(const fs::path& place, const PrepareOptions& options
       problems.push_back({(files.folder() / path).string(), std::string(e.what()) + "; it is left out", false});
     }
   }
-  // In their order: each goes to the end.
-  while (!utterances.empty()) dir.AddUtterance(std::move(utterances.extract(utterances.begin()).mapped()));
+  dir.AddUtterances(std::move(utterances));
   if (const std::string remark = files.RemarkOnFormats(); !remark.empty()) {
     problems.push_back({place.string(), remark, false});
   }

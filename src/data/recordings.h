@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/data_dir.h"
-#include "data/transcript_table.h"
+#include "data/transcript_rows.h"
 
 namespace antiphon::data {
 

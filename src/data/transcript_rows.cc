@@ -60,8 +60,7 @@ class TranscriptJoiner {
 
   /// What was added; nothing is left here.
   DataDir Take() {
-    // In their order: each goes to the end.
-    while (!utterances_.empty()) dir_.AddUtterance(std::move(utterances_.extract(utterances_.begin()).mapped()));
+    dir_.AddUtterances(std::move(utterances_));
     return std::move(dir_);
   }
 

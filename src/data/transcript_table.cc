@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/trim.h"
 #include "base/utf8.h"
 #include "data/text_table.h"
 

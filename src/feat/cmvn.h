@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/options.h"
 #include "math/matrix.h"
 
 namespace antiphon::feat {
@@ -40,17 +39,10 @@ class CmvnStats {
 void NormalizeUtterance(MatrixView frames, bool normalize_variance);
 
 struct SlidingCmvnOptions {
-  int window = 600;
-  int min_window = 100;
-  bool normalize_variance = false;
-  bool center = false;
-  template <class V>
-  void Visit(V& v) {
-    v("window", window, Range{1, 1 << 20}, "frames of the window");
-    v("min-window", min_window, Range{1, 1 << 20}, "frames that the first windows reach ahead to (center = false)");
-    v("normalize-variance", normalize_variance, "divide by the standard deviation too");
-    v("center", center, "window around the frame instead of before it");
-  }
+  int window = 600;                 // frames of the window
+  int min_window = 100;             // frames that the first windows reach ahead to (center = false)
+  bool normalize_variance = false;  // divide by the standard deviation too
+  bool center = false;              // window around the frame instead of before it
 };
 
 /// Subtracts from each frame the mean of a window about it, as Kaldi's sliding-window normalisation.

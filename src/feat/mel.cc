@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/check.h"
 #include "base/error.h"
 
 namespace antiphon::feat {

@@ -5,7 +5,6 @@
 #include <numbers>
 #include <numeric>
 
-#include "base/check.h"
 #include "base/error.h"
 
 namespace antiphon::feat {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/cancel.h"
-#include "base/check.h"
+#include "base/error.h"
 #include "base/thread_pool.h"
 #include "hmm/gmm_fmllr.h"
 #include "hmm/gmm_kernels.h"

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/error.h"
 #include "hmm/fmllr.h"
 #include "hmm/gmm_passes.h"
 #include "hmm/questions.h"

@@ -99,7 +99,6 @@ class NnetModel {
   int EvaluationsReady(const FrameWindow& window) const;
   /// Subtracted from log-posteriors; by pdf-id.
   std::span<const float> scaled_priors() const { return scaled_priors_; }
-  std::span<const int32_t> disabled() const { return disabled_; }
 
   /// Of the network as it was loaded (nn/speaker_profile.h).
   const std::string& id() const { return id_; }

@@ -66,7 +66,6 @@ class PlanMemory {
   MatrixView input_;
   std::byte* buffers_[3] = {};  // a step's input, its output, a converted input
   std::byte* scratch_ = nullptr;
-  std::vector<int> stream_rows_;
   std::vector<StepState*> states_;
 };
 

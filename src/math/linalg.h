@@ -12,7 +12,6 @@
 
 namespace antiphon {
 
-using DoubleView = BasicMatrixView<double>;
 using ConstDoubleView = BasicMatrixView<const double>;
 
 DoubleMatrix ToDouble(ConstMatrixView matrix);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
+#include "base/error.h"
 
 namespace antiphon::optim {
 

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/io_error.h"
-#include "base/log.h"
 #include "chain/chain_data.h"
 #include "data/archive.h"
 #include "hmm/hmm_model.h"

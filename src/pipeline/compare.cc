@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <numeric>
 
-#include "base/cancel.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"

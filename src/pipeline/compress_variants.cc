@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/io_error.h"
-#include "base/log.h"
 #include "base/suggest.h"
 #include "base/toml_text.h"
 #include "compress/network_parts.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/check.h"
 #include "score/edit_alignment.h"
 
 namespace antiphon::pipeline {

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
-#include "base/io_error.h"
 #include "base/suggest.h"
 #include "recipe/settings.h"
 

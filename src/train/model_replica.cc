@@ -9,7 +9,6 @@
 #include "adapt/restore.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "nn/layer_traits.h"
 #include "parallel/strategy_traits.h"
 #include "train/data_share.h"

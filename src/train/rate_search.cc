@@ -10,7 +10,6 @@
 #include "base/compute_threads.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "comm/process_group.h"
 #include "parallel/strategy_traits.h"
 #include "report/progress.h"

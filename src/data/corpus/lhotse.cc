@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/io_error.h"
-#include "data/channels.h"
 #include "data/corpus/corpus_files.h"
 #include "data/corpus/corpus_format.h"
 #include "feat/audio.h"

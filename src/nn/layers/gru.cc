@@ -10,7 +10,6 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/recurrent_cell.h"
-#include "kernels/reductions.h"
 #include "nn/layers/affine_base.h"
 #include "nn/layers/recurrent_base.h"
 #include "nn/layers/recurrent_tangents.h"
