@@ -4,6 +4,7 @@
 
 #include "comm/cluster.h"
 #include "command_line.h"
+#include "nn/layer.h"
 #include "train/component_options.h"
 
 namespace antiphon::app {
@@ -114,11 +115,8 @@ std::string CommandSection(const std::string& name) {
 // What all of a family take, whoever reads it; "": nothing.
 std::string CommonKeys(const std::string& family) {
   if (family == "layer") {
-    return "Every layer takes besides: `name`, by which messages and model files call it;"
-           " `learning-rate-factor` (1.0), which multiplies the learning rate, 0 freezes the layer;"
-           " `weight-decay-factor` (1.0), which multiplies the optimiser's weight decay; `max-change`, the limit of"
-           " one step's change, 0: none (without it: as the optimiser says). Layers that hold others take a list of"
-           " their tables, `layers`; `ensemble` takes `members`.";
+    return "Every layer takes besides its own options those of the next table, and `name`, by which messages and model"
+           " files call it. Layers that hold others take a list of their tables, `layers`; `ensemble` takes `members`.";
   }
   if (family == "strategy") {
     return "Every method takes besides: `workers` (1), their number; `world` (`threads`), `simulated` for a "
@@ -131,6 +129,7 @@ std::string CommonKeys(const std::string& family) {
 std::string FamilySection(const train::ComponentFamily& family) {
   std::string text = fmt::format("## {}\n\n{}.\n\n", family.title, Filled("Chosen by " + family.where));
   if (const std::string common = CommonKeys(family.name); !common.empty()) text += Filled(common) + "\n\n";
+  if (family.name == "layer") text += ByTable(DescribeOptions<nn::CommonLayerOptions>(), "");
   for (const std::string& name : family.names) {
     const auto options = train::DescribeComponent(family, name);
     text += fmt::format("### {}: {}\n\n", family.name, name);

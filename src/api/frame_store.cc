@@ -153,7 +153,7 @@ Minibatches::Minibatches(const FrameStore& store, const MinibatchSettings& setti
   options.left_context = settings.left_context;
   options.right_context = settings.right_context;
   options.shuffle = settings.shuffle;
-  options.distribution = "pool";
+  options.distribution = data::Distribution::kPool;
   options.shards_at_once = settings.shards_at_once;
   // Through the description, which knows the ranges.
   options = ReadOptions<data::MinibatchOptions>(OptionsToConfig(options));

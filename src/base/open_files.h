@@ -8,7 +8,8 @@
 
 namespace antiphon {
 
-/// Raises the soft limit to the hard one, for a program to call when it starts. Programs that it starts inherit it.
+/// Raises the soft limit to the hard one, but not beyond 2^20, for a program to call when it starts. Programs that it
+/// starts inherit it.
 void RaiseOpenFileLimit();
 
 /// The soft limit.

@@ -34,6 +34,8 @@ std::vector<DataProblem> DataDir::Validate(const std::filesystem::path& folder, 
       } else {
         dir.ResolveAudio(r);
       }
+    } catch (const Cancelled&) {
+      throw;
     } catch (const Error& e) {
       found[i].push_back({where, fmt::format("recording '{}': {}", r.id, e.message()), false});
     }

@@ -28,6 +28,8 @@ std::vector<Probed> ProbeAll(const DataDir& dir, int num_threads) {
     try {
       probed[i].info = audio.Probe(dir.recordings()[i]);
       if (probed[i].info.num_samples == 0) probed[i].error = "it holds no samples";
+    } catch (const Cancelled&) {
+      throw;
     } catch (const Error& e) {
       probed[i].error = e.message();
     }

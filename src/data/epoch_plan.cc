@@ -94,12 +94,27 @@ std::vector<Block> CutWidths(const FrameStore& store, std::span<const size_t> ut
   return blocks;
 }
 
+// `minibatches`: a list of lists of blocks, in the order in which they are learnt from.
+template <class Minibatches>
+ShareOrder OrderOf(const Minibatches& minibatches, uint64_t seed) {
+  ShareOrder order;
+  order.seed = seed;
+  for (const auto& minibatch : minibatches) {
+    order.minibatch_block.push_back(order.blocks.size());
+    for (const Block& block : minibatch) {
+      order.blocks.push_back(block);
+      order.num_frames += block.count;
+    }
+  }
+  order.num_minibatches = std::ssize(order.minibatch_block);
+  order.minibatch_block.push_back(order.blocks.size());
+  return order;
+}
+
 // As many chunks as fit into `minibatch` frames, padding included, and one at least. Those of about the same length go
 // together, so that little is padded; which of them do is left to chance.
 ShareOrder PlanChunks(std::vector<Block> blocks, const MinibatchOptions& options, uint64_t seed) {
   constexpr int64_t kMinibatchesPerSort = 64;
-  ShareOrder order;
-  order.seed = seed;
   if (options.shuffle) {
     Rng(seed, 0).Shuffle(std::span(blocks));
     const auto group = static_cast<size_t>(kMinibatchesPerSort * NumStreams(options));
@@ -120,16 +135,7 @@ ShareOrder PlanChunks(std::vector<Block> blocks, const MinibatchOptions& options
     minibatches.back().push_back(block);
   }
   if (options.shuffle) Rng(seed, 1).Shuffle(std::span(minibatches));
-  for (const std::vector<Block>& minibatch : minibatches) {
-    order.minibatch_block.push_back(order.blocks.size());
-    for (const Block& block : minibatch) {
-      order.blocks.push_back(block);
-      order.num_frames += block.count;
-    }
-  }
-  order.num_minibatches = std::ssize(order.minibatch_block);
-  order.minibatch_block.push_back(order.blocks.size());
-  return order;
+  return OrderOf(minibatches, seed);
 }
 
 // Minibatches of chunks of one width each, all of about as many frames: those of a width are spread evenly over as many
@@ -152,18 +158,7 @@ ShareOrder PlanWidths(std::vector<Block> blocks, const MinibatchOptions& options
     }
   }
   if (options.shuffle) Rng(seed, 1).Shuffle(std::span(minibatches));
-  ShareOrder order;
-  order.seed = seed;
-  for (const std::span<const Block> minibatch : minibatches) {
-    order.minibatch_block.push_back(order.blocks.size());
-    for (const Block& block : minibatch) {
-      order.blocks.push_back(block);
-      order.num_frames += block.count;
-    }
-  }
-  order.num_minibatches = std::ssize(order.minibatch_block);
-  order.minibatch_block.push_back(order.blocks.size());
-  return order;
+  return OrderOf(minibatches, seed);
 }
 
 // Every stream says its utterances one after another, a chunk per minibatch.
@@ -177,24 +172,17 @@ ShareOrder PlanCarriedChunks(const FrameStore& store, std::span<const size_t> ut
   }
   std::vector<std::vector<Block>> chunks;
   size_t longest = 0;
-  ShareOrder order;
-  order.seed = seed;
   for (const std::vector<size_t>& part : Partition(items, streams, seed)) {
     std::vector<size_t> chosen;
     for (const size_t i : part) chosen.push_back(utterances[i]);
     chunks.push_back(CutBlocks(store, chosen, options.chunk_frames, grid));
     longest = std::max(longest, chunks.back().size());
   }
+  std::vector<std::vector<Block>> minibatches(longest);
   for (size_t m = 0; m < longest; ++m) {
-    order.minibatch_block.push_back(order.blocks.size());
-    for (const std::vector<Block>& stream : chunks) {
-      order.blocks.push_back(m < stream.size() ? stream[m] : Block{});
-      order.num_frames += order.blocks.back().count;
-    }
+    for (const std::vector<Block>& stream : chunks) minibatches[m].push_back(m < stream.size() ? stream[m] : Block{});
   }
-  order.num_minibatches = std::ssize(order.minibatch_block);
-  order.minibatch_block.push_back(order.blocks.size());
-  return order;
+  return OrderOf(minibatches, seed);
 }
 
 // When the part of the run begins into which speech is mixed, in epochs after the beginning of this one.
@@ -262,9 +250,7 @@ void Append(const ShareOrder& more, ShareOrder& order) {
 ShareOrder PlanChunkWindows(const FrameStore& store, std::span<const size_t> utterances,
                             const MinibatchOptions& options, uint64_t seed, int64_t window_frames, const Grid& grid) {
   std::vector<size_t> rest(utterances.begin(), utterances.end());
-  int64_t frames = 0;
-  for (const size_t u : rest) frames += store.utterances()[u].num_frames;
-  if (options.shuffle && frames > window_frames) Rng(seed, kWindowStream).Shuffle(std::span(rest));
+  if (options.shuffle && store.CountFrames(rest) > window_frames) Rng(seed, kWindowStream).Shuffle(std::span(rest));
   ShareOrder order;
   order.seed = seed;
   order.minibatch_block = {0};
@@ -327,8 +313,7 @@ ShareOrder PlanMixedChunks(const FrameStore& store, std::span<const size_t> utte
   if (begin >= 1) return PlanGroup(store, utterances, options, seed, 1, grid);
   std::vector<size_t> rest(utterances.begin(), utterances.end());
   Rng(seed, kMixingStream).Shuffle(std::span(rest));
-  double frames = 0;
-  for (const size_t u : rest) frames += store.utterances()[u].num_frames;
+  const auto frames = static_cast<double>(store.CountFrames(rest));
   size_t border = 0;
   for (double at = 0; border < rest.size() && at < begin * frames; ++border) {
     at += store.utterances()[rest[border]].num_frames;
@@ -397,7 +382,7 @@ std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_
   Grid grid{stride, 0};
   if (options.shuffle && options.shift_outputs) grid.shift = static_cast<int32_t>(epoch % stride);
   std::vector<ShareOrder> shares;
-  if (options.distribution == "pool") {
+  if (options.distribution == Distribution::kPool) {
     if (mixing.utterances.empty()) {
       shares.push_back(PlanShare(store, utterances, options, epoch_seed, epoch_seed, 1, grid));
     } else if (options.chunk_frames > 0) {
@@ -408,8 +393,9 @@ std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_
     }
     return shares;
   }
-  const auto parts = options.distribution == "shards" ? DealShards(store, utterances, world_size)
-                                                      : DealUtterances(store, utterances, world_size, epoch_seed);
+  const auto parts = options.distribution == Distribution::kShards
+                         ? DealShards(store, utterances, world_size)
+                         : DealUtterances(store, utterances, world_size, epoch_seed);
   for (std::vector<size_t> chosen : parts) {
     // Without shuffling the order of the store holds within a share, too.
     if (!options.shuffle) std::sort(chosen.begin(), chosen.end());

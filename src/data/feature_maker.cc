@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <new>
+
 #include "base/config.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -36,9 +38,10 @@ struct FeatureMaker::Made {
 
 namespace {
 
-// Who asked to stop is not to read of bad input, nor who has no room for it.
+// Who asked to stop is not to read of bad input, nor who has no room for it on disk or in memory.
 [[noreturn]] void ThrowFailure(const std::string& failure, ErrorKind kind) {
   if (kind == ErrorKind::kCancelled) throw Cancelled(failure);
+  if (kind == ErrorKind::kMemory) throw std::bad_alloc();
   if (kind == ErrorKind::kIo) throw IoError(failure);
   throw InputError(failure);
 }

@@ -6,7 +6,8 @@
 // an utterance which no thread has begun makes it itself.
 //
 // Memory: coded frames of what is held. Threads: all methods from any. Errors: UsageError for impossible options;
-// InputError of a recording, IoError or Cancelled (feat/foreign_sound.h), thrown where its frames are wanted.
+// InputError of a recording, IoError, Cancelled (feat/foreign_sound.h) or std::bad_alloc, thrown where its frames are
+// wanted.
 #pragma once
 
 #include <atomic>

@@ -19,8 +19,7 @@ FeatureMoments EstimateMoments(const FrameStore& store, std::span<const size_t> 
   if (chosen.empty()) {
     for (size_t u = 0; u < store.utterances().size(); ++u) utterances.push_back(u);
   }
-  int64_t frames = 0;
-  for (const size_t u : utterances) frames += store.utterances()[u].num_frames;
+  const int64_t frames = store.CountFrames(utterances);
   if (frames == 0) Throw<InputError>("'{}' has no frames to estimate moments from", store.folder().string());
   const auto stride = static_cast<size_t>(std::max<int64_t>(1, frames / std::max<int64_t>(1, max_frames)));
   const size_t count = (utterances.size() + stride - 1) / stride;

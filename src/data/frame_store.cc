@@ -358,6 +358,12 @@ void FrameStore::ReleasePages() const {
   if (impl_->fetcher) impl_->fetcher->ReleasePages();
 }
 
+int64_t FrameStore::CountFrames(std::span<const size_t> chosen) const {
+  int64_t frames = 0;
+  for (const size_t u : chosen) frames += utterances()[u].num_frames;
+  return frames;
+}
+
 std::vector<int64_t> FrameStore::CountPdfs(std::span<const size_t> chosen) const {
   std::vector<int64_t> counts(static_cast<size_t>(num_pdfs()), 0);
   const size_t n = chosen.empty() ? utterances().size() : chosen.size();

@@ -121,6 +121,8 @@ class FrameStore {
   int feat_dim() const;
   int num_pdfs() const;
   int64_t num_frames() const;
+  /// Of these alone; of none, 0.
+  int64_t CountFrames(std::span<const size_t> utterances) const;
   std::span<const Utterance> utterances() const;
   std::span<const std::string> speakers() const;
   /// False for speech without alignment, whose pdf-ids mean nothing.

@@ -134,7 +134,7 @@ void LiveFeatures::Normalise(const FrameStore::Utterance& utterance, MatrixView 
 std::string LiveFeatures::Make(size_t index, const Vary& vary) const {
   const FrameStore::Utterance& utterance = utterances_[index];
   const internal::SpeechItem& item = items_[index];
-  // Trainings save between two steps, of which all workers take the same number.
+  // Not ended by a request to stop: the others take this step too, and all save after it.
   const feat::PatientReading to_the_end;
   return WithContext(
       [&] {

@@ -220,6 +220,8 @@ class LiveStoreBuilder {
           } else if (IsWanted(i)) {
             try {
               found.frames = FramesByHeader(items_[i], SpeedOfItem(i), audio_, *front_end_, options_.live.channel);
+            } catch (const Cancelled&) {
+              throw;
             } catch (const Error& e) {
               found.error = ReasonOf(e);
             }

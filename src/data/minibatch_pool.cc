@@ -36,7 +36,7 @@ struct Window {
 };
 
 MinibatchOptions Chosen(MinibatchOptions options, const FrameStore& store) {
-  if (options.distribution == "auto") options.distribution = "pool";
+  if (options.distribution == Distribution::kAuto) options.distribution = Distribution::kPool;
   if (store.live() != nullptr) {
     options.block_frames = std::numeric_limits<int>::max();
   } else if (options.augment.any()) {
@@ -61,7 +61,7 @@ struct MinibatchPool::Impl {
         needed(frames_needed),
         utterances(std::move(chosen)),
         mixing(std::move(mixed)),
-        schedule(*store, options.distribution == "pool" ? 1 : static_cast<size_t>(std::max(1, world))) {
+        schedule(*store, options.distribution == Distribution::kPool ? 1 : static_cast<size_t>(std::max(1, world))) {
     if (world_size < 1) Throw<UsageError>("expected at least one worker, not {}", world_size);
     if (utterances.empty()) {
       std::vector<bool> mixed_in(store->utterances().size(), false);
@@ -70,14 +70,14 @@ struct MinibatchPool::Impl {
         if (!mixed_in[u]) utterances.push_back(u);
       }
     }
-    if (!mixing.utterances.empty() && options.distribution != "pool") {
+    if (!mixing.utterances.empty() && options.distribution != Distribution::kPool) {
       throw UsageError("speech is mixed into the common order: data.distribution must be 'pool'");
     }
     if (!mixing.utterances.empty() && options.shards_at_once > 0) {
       throw UsageError("speech is mixed into the order of all shards: leave data.shards-at-once out");
     }
     internal::RequireRoom(*store, utterances, options);
-    for (const size_t u : utterances) num_frames += store->utterances()[u].num_frames;
+    num_frames = store->CountFrames(utterances);
     if (num_frames == 0) Throw<InputError>("'{}' has no frames to train on", store->folder().string());
     // So that the order of the store plays no part.
     if (options.shuffle) internal::SortById(*store, utterances);
@@ -98,7 +98,8 @@ struct MinibatchPool::Impl {
           "data.other-chunk-frames leaves frames out between chunks, and states that are carried on need all: set "
           "data.carry-state to false, or leave it out");
     }
-    if (options.chunk_frames > 0 && options.carry_state && options.distribution == "pool" && world_size > 1) {
+    if (options.chunk_frames > 0 && options.carry_state && options.distribution == Distribution::kPool &&
+        world_size > 1) {
       throw UsageError(
           "data.carry-state needs workers that keep their utterances: set data.distribution to 'shares' or 'shards', "
           "or data.carry-state to false");
@@ -140,7 +141,7 @@ struct MinibatchPool::Impl {
   // The share that a rank reads from.
   size_t ShareOf(int rank) const {
     CHECK(rank >= 0 && rank < world_size) << "rank " << rank << " of " << world_size;
-    return options.distribution == "pool" ? 0 : static_cast<size_t>(rank);
+    return options.distribution == Distribution::kPool ? 0 : static_cast<size_t>(rank);
   }
 
   std::shared_ptr<Window> MakeWindow(const Epoch& epoch, size_t share, size_t index) const {
@@ -360,7 +361,7 @@ const MinibatchOptions& MinibatchPool::options() const { return impl_->options; 
 bool MinibatchPool::is_remote() const { return impl_->store->is_remote(); }
 
 std::vector<size_t> MinibatchPool::UtterancesOf(int rank) const {
-  if (impl_->options.distribution != "shards") return impl_->utterances;
+  if (impl_->options.distribution != Distribution::kShards) return impl_->utterances;
   return internal::DealShards(*impl_->store, impl_->utterances, impl_->world_size).at(static_cast<size_t>(rank));
 }
 
@@ -408,7 +409,7 @@ int64_t MinibatchPool::Frames(int64_t epoch, int rank, int64_t index) const {
 }
 
 int64_t MinibatchPool::steps_per_epoch(int64_t epoch) const {
-  if (impl_->options.distribution == "pool") {
+  if (impl_->options.distribution == Distribution::kPool) {
     return (num_minibatches(epoch) + impl_->world_size - 1) / impl_->world_size;
   }
   int64_t steps = 0;

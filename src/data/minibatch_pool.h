@@ -49,6 +49,7 @@
 #include "base/options.h"
 #include "base/sequence_layout.h"
 #include "base/time_context.h"
+#include "data/distribution.h"
 #include "data/feature_maker.h"
 #include "data/frame_store.h"
 #include "math/matrix.h"
@@ -59,7 +60,7 @@ struct MinibatchOptions {
   int minibatch = 256;
   int left_context = 5;
   int right_context = 5;
-  std::string distribution = "auto";
+  Distribution distribution = Distribution::kAuto;
   int block_frames = 256;
   int shuffle_frames = 1 << 18;
   int chunk_frames = 0;
@@ -77,10 +78,10 @@ struct MinibatchOptions {
     v("minibatch", minibatch, Range{1, 1 << 20}, "frames per gradient");
     v("left-context", left_context, Range{0, 1000}, "frames spliced on before the current one");
     v("right-context", right_context, Range{0, 1000}, "frames spliced on after the current one");
-    v("distribution", distribution, OneOf{{"auto", "pool", "shares", "shards"}},
-      "one order for all workers, a balanced share of the utterances for each, or whole shards for each, of which a "
-      "machine needs but its own; auto: pool, but shards for parallel.method admm, where there are enough of them, and "
-      "shares of a live store");
+    VisitEnum(v, "distribution", distribution, kDistributions,
+              "one order for all workers, a balanced share of the utterances for each, or whole shards for each, of "
+              "which a machine needs but its own; auto: pool, but shards for parallel.method admm, where there are "
+              "enough of them, and shares of a live store");
     v("block-frames", block_frames, Range{1, 1 << 20},
       "consecutive frames that enter the shuffle buffer together; of a live store, whole utterances do");
     v("shuffle-frames", shuffle_frames, Range{1, 1 << 28}, "frames in the shuffle buffer");

@@ -114,9 +114,10 @@ struct MinibatchStream::Impl {
 
 MinibatchStream::MinibatchStream(std::shared_ptr<const MinibatchPool> pool, int rank, int64_t epoch, int64_t first_step)
     : impl_(std::make_unique<Impl>(pool, rank, Stripe{epoch, 0, rank, pool->world_size(), {}},
-                                   pool->options().distribution == "pool", pool->steps_per_epoch(epoch), first_step)) {}
+                                   pool->options().distribution == Distribution::kPool, pool->steps_per_epoch(epoch),
+                                   first_step)) {}
 MinibatchStream::MinibatchStream(std::shared_ptr<const MinibatchPool> pool, const Stripe& stripe) {
-  CHECK(pool->options().distribution == "pool") << "shares have no common order";
+  CHECK(pool->options().distribution == Distribution::kPool) << "shares have no common order";
   CHECK(stripe.stride > 0 && stripe.offset >= 0) << stripe.offset << " of " << stripe.stride;
   const int64_t rest =
       std::max<int64_t>(0, pool->num_minibatches(stripe.epoch) - stripe.first) + std::ssize(stripe.before);

@@ -119,6 +119,8 @@ ComputedFrames TryFramesOf(const SpeechItem& item, const AudioSource& audio, con
                            const RecordingOptions& options) {
   try {
     return FramesOf(item, audio, front_end, options);
+  } catch (const Cancelled&) {
+    throw;
   } catch (const Error& e) {
     ComputedFrames result;
     result.error = ReasonOf(e);

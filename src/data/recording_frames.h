@@ -75,7 +75,7 @@ struct RecordingOptions {
 
 ComputedFrames FramesOf(const SpeechItem& item, const AudioSource& audio, const feat::FrontEnd& front_end,
                         const RecordingOptions& options);
-/// The same; what is wrong stands in `error`.
+/// The same; what is wrong stands in `error`. Cancelled is thrown.
 ComputedFrames TryFramesOf(const SpeechItem& item, const AudioSource& audio, const feat::FrontEnd& front_end,
                            const RecordingOptions& options);
 /// Without the outermost context, which is the utterance: who reads the error has it already.

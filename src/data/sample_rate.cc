@@ -18,6 +18,8 @@ std::map<int, double> SecondsByRate(const DataDir& dir, const AudioSource& audio
       [&](size_t i) {
         try {
           return audio.Probe(dir.recordings()[i]);
+        } catch (const Cancelled&) {
+          throw;
         } catch (const Error&) {
           return feat::AudioInfo{};
         }

@@ -140,7 +140,8 @@ bool MakeRoom(const fs::path& folder, uint64_t bytes, uint64_t limit) {
   for (const Kept& file : files) used += file.bytes;
   for (const Kept& file : files) {
     if (used + bytes <= limit) break;
-    const FileDescriptor unused(OpenLocked(file.path, O_RDONLY, LOCK_EX | LOCK_NB));
+    // Opened for writing, too, as network file systems want it for an exclusive lock.
+    const FileDescriptor unused(OpenLocked(file.path, O_RDWR, LOCK_EX | LOCK_NB));
     if (unused.get() < 0) continue;
     if (::unlink(file.path.c_str()) == 0) used -= file.bytes;
   }

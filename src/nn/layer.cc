@@ -7,8 +7,11 @@
 
 namespace antiphon::nn {
 
-const std::vector<std::string> kCommonLayerKeys = {"type", "name", "learning-rate-factor", "weight-decay-factor",
-                                                   "max-change"};
+const std::vector<std::string> kCommonLayerKeys = [] {
+  std::vector<std::string> keys = {"type", "name"};
+  for (const OptionDescription& option : DescribeOptions<CommonLayerOptions>()) keys.push_back(option.name);
+  return keys;
+}();
 
 int64_t Layer::OutputRows(const ExecContext& ctx, int64_t rows) const {
   const TimeContext context = time_context();

@@ -158,8 +158,20 @@ class Layer {
 
 using LayerRegistry = Registry<Layer, const LayerArgs&>;
 
-/// Keys that every layer's table may hold, read by the network: "type", "name", "learning-rate-factor",
-/// "weight-decay-factor", "max-change".
+/// What every layer's table may say beside its type and name; read by the network.
+struct CommonLayerOptions {
+  double learning_rate_factor = 1.0;
+  double weight_decay_factor = 1.0;
+  double max_change = -1.0;
+  template <class V>
+  void Visit(V& v) {
+    v("learning-rate-factor", learning_rate_factor, Range{0, 1e6}, "multiplies the learning rate; 0 freezes the layer");
+    v("weight-decay-factor", weight_decay_factor, Range{0, 1e6}, "multiplies the optimiser's weight decay");
+    v("max-change", max_change, Range{-1, 1e9}, "limit of one step's change; 0: none, -1: as the optimiser says");
+  }
+};
+
+/// "type", "name", and the keys of CommonLayerOptions.
 extern const std::vector<std::string> kCommonLayerKeys;
 
 /// Options of a layer from its table: as ReadOptions, with the common keys allowed.

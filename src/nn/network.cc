@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/option_recorder.h"
 #include "base/toml_text.h"
+#include "nn/layer_traits.h"
 
 namespace antiphon::nn {
 namespace {
@@ -20,18 +22,6 @@ struct RepeatOptions {
   template <class V>
   void Visit(V& v) {
     v("times", times, Range{0, 10000}, "how often the list `layers` stands in the chain");
-  }
-};
-
-struct CommonOptions {
-  double learning_rate_factor = 1.0;
-  double weight_decay_factor = 1.0;
-  double max_change = -1.0;
-  template <class V>
-  void Visit(V& v) {
-    v("learning-rate-factor", learning_rate_factor, Range{0, 1e6}, "multiplies the learning rate; 0 freezes the layer");
-    v("weight-decay-factor", weight_decay_factor, Range{0, 1e6}, "multiplies the optimiser's weight decay");
-    v("max-change", max_change, Range{-1, 1e9}, "limit of one step's change; 0: none, -1: as the optimiser says");
   }
 };
 
@@ -86,21 +76,10 @@ class LayerCount {
 thread_local int LayerCount::depth_ = 0;
 thread_local size_t LayerCount::layers_ = 0;
 
-// Options of `config` that are common to all layers.
-CommonOptions ReadCommon(const Config& config) {
-  CommonOptions common;
-  if (const auto v = config.Real("learning-rate-factor")) common.learning_rate_factor = *v;
-  if (const auto v = config.Real("weight-decay-factor")) common.weight_decay_factor = *v;
-  if (common.weight_decay_factor < 0) {
-    Throw<UsageError>("{}: must not be negative, found {}", config.Where("weight-decay-factor"),
-                      common.weight_decay_factor);
-  }
-  if (const auto v = config.Real("max-change")) common.max_change = *v;
-  if (common.learning_rate_factor < 0) {
-    Throw<UsageError>("{}: must not be negative, found {}", config.Where("learning-rate-factor"),
-                      common.learning_rate_factor);
-  }
-  return common;
+// The layer reads its other keys, and refuses those that nobody knows.
+CommonLayerOptions ReadCommon(const Config& config) {
+  const OptionRecorder aside;  // whoever lists a layer's own options does not want those of the layers inside it
+  return ReadOptions<CommonLayerOptions>(config, config.Keys());
 }
 
 void Freeze(Layer& layer) {
@@ -136,6 +115,7 @@ class AbsentLayer : public Layer, public HasStatistics {
   void ResetStatistics() override {}
   void AccumulateStatistics(Workspace&) override {}
   void ListStatistics(std::vector<Parameter*>&) override {}
+  void ListStillInputs(std::vector<StillInputs>&) const override {}
   void FreezeStatistics() override { has_statistics_ = false; }
   TimeContext time_context() const override { return context_; }
 
@@ -221,7 +201,8 @@ void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed,
   const auto name = config.Text("name");
   entry.name = name ? *name : names.Free(entry.type);
   if (!names.Take(entry.name)) Throw<UsageError>("{}: two layers are called '{}'", entry.where, entry.name);
-  const CommonOptions common = ReadCommon(config);
+  const auto which = [&] { return fmt::format("{}: layer '{}'", config.Where("type"), entry.name); };
+  const CommonLayerOptions common = WithContext([&] { return ReadCommon(config); }, which);
   entry.common = Config();
   if (config.Has("learning-rate-factor")) {
     entry.common.Set("learning-rate-factor", fmt::format("{}", common.learning_rate_factor));
@@ -236,7 +217,7 @@ void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed,
         return LayerRegistry::Get().Create(entry.type, LayerArgs{out_dim_, config, default_out_dim, seed, random,
                                                                  layers_.size(), network_out_dim_, held});
       },
-      [&] { return fmt::format("{}: layer '{}'", config.Where("type"), entry.name); });
+      which);
   if (held.count == 0) {
     entry.layer = std::make_unique<AbsentLayer>(*entry.layer);
   } else if (!held.all() && entry.layer->out_dim() != held.count) {
@@ -311,9 +292,9 @@ void Network::SetContextAbove(const TimeContext& above) {
   }
 }
 
-void Network::AfterStep(int64_t step) {
+void Network::AfterSteps(int64_t first, int64_t count) {
   for (Entry& e : layers_) {
-    if (Constrained* const constraint = e.layer->constraint()) constraint->AfterStep(step);
+    if (Constrained* const constraint = e.layer->constraint()) constraint->AfterSteps(first, count);
   }
 }
 
@@ -412,6 +393,16 @@ void Network::AccumulateStatistics(Workspace& ws) {
 void Network::ListStatistics(std::vector<Parameter*>& list) {
   for (Entry& e : layers_) {
     if (HasStatistics* const statistics = e.layer->statistics()) statistics->ListStatistics(list);
+  }
+}
+
+void Network::ListStillUnits(std::vector<StillInputs>& list) const {
+  Activation below = Activation::kNone;
+  for (const Entry& e : layers_) {
+    HasStatistics* const statistics = e.layer->statistics();
+    const bool of_inputs = TraitsOf(e.type).batch_statistics;  // not of layers inside
+    if (statistics != nullptr && (!of_inputs || below == Activation::kRelu)) statistics->ListStillInputs(list);
+    below = e.layer->properties().activation;
   }
 }
 

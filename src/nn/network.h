@@ -135,8 +135,9 @@ class Network {
   /// Checksum of parameters and buffers: equal networks, equal value.
   uint64_t Hash() const;
 
-  /// As Constrained::AfterStep, of all layers.
-  void AfterStep(int64_t step);
+  /// As Constrained::AfterSteps, of all layers.
+  void AfterSteps(int64_t first, int64_t count);
+  void AfterStep(int64_t step) { AfterSteps(step, 1); }
 
   /// Clears statistics over data, then gathers them from `batches` (called until it returns an empty view).
   void RecomputeStatistics(const ExecContext& ctx, const std::function<NetworkInput()>& batches, Workspace& ws);
@@ -146,6 +147,9 @@ class Network {
   void AccumulateStatistics(Workspace& ws);
   /// Appends the buffers that hold them: sums, of which those of several networks may be added up.
   void ListStatistics(std::vector<Parameter*>& list);
+  /// Appends how many relus do not vary: what the statistics behind them say, by layer, from the bottom up. Those of
+  /// frozen layers, and of layers that this network does not hold, are not asked.
+  void ListStillUnits(std::vector<StillInputs>& list) const;
   void FreezeStatistics();
 
   /// Removes the layers from `first` on / appends a layer described by `config`, for growing a network (pre-training)

@@ -62,12 +62,13 @@ class Codec {
   virtual size_t DecodeSum(std::span<const std::byte> code, MatrixView sum) { return Decode(code, sum); }
   /// Weight of the last gradients that it adds to each new one, as an optimiser's momentum does; 0: none.
   virtual double momentum() const { return 0; }
-  /// Some sums are of no use. Where ranks decode different ones, they tell each other of it.
+  /// Whether sums_are_usable may be false. If so, ranks that each decode other rows agree on it, by one more AllReduce
+  /// per step.
   virtual bool judges_sums() const { return false; }
   /// What this rank has decoded in the step can be used.
   virtual bool sums_are_usable() const { return true; }
-  /// After a step's last DecodeSum, with the same answer on all ranks: what all have decoded is `usable`. False if the
-  /// step must not be taken.
+  /// After a step's last DecodeSum. `usable`: sums_are_usable of all ranks. Returns, alike on all ranks, whether the
+  /// step is taken.
   virtual bool EndStep(bool usable) { return usable; }
 
   virtual void SaveState(SafetensorsWriter&, const std::string&) const {}

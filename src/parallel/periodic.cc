@@ -72,7 +72,7 @@ void PeriodicStrategy::RunExchange() {
   exchanging_ = through_ = false;
   if (left_out_ && comm().world_size() > 1) {
     optimizer().ResetState();
-    workspace() = nn::Workspace();
+    ForgetStreams();
   }
   network().MarkChanged();
   since_exchange_ = 0;
@@ -202,8 +202,10 @@ void PeriodicStrategy::ReplaceLoaded() {
     waiting = !usable_ && parked_.empty() ? 1 : 0;
     comm().AllReduce(std::span<float>(&waiting, 1));
   });
-  if (!usable_) workspace() = nn::Workspace();
-  if (waiting > 0) std::copy(center_.begin(), center_.end(), network().values().begin());
+  if (!usable_) ForgetStreams();
+  if (waiting == 0) return;
+  std::copy(center_.begin(), center_.end(), network().values().begin());
+  network().MarkChanged();
 }
 
 void PeriodicStrategy::ResetState() {

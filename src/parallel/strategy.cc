@@ -88,7 +88,7 @@ void Strategy::SaveStreams(SafetensorsWriter& writer, const std::string& name) c
 }
 
 void Strategy::LoadStreams(const SafetensorsReader& reader, const std::string& name) {
-  workspace_ = nn::Workspace();  // what it carries is of another model
+  ForgetStreams();
   if (!reader.Has(name)) return;
   WithContext([&] { workspace_.SetStates(reader.Tensor(name).data); }, [&] { return name; });
 }

@@ -138,6 +138,8 @@ class Strategy {
   /// The states that recurrent layers carry from this worker's last minibatch to its next one, if they do.
   void SaveStreams(SafetensorsWriter& writer, const std::string& name) const;
   void LoadStreams(const SafetensorsReader& reader, const std::string& name);
+  /// They begin anew: what is carried is of another model.
+  void ForgetStreams() { workspace_ = nn::Workspace(); }
   /// After falling back to an older model: forget what belonged to the newer one. Collective.
   virtual void ResetState() {}
   /// The trainer's guard found this replica's model unusable. True: the strategy leaves it out of the next exchange and

@@ -52,6 +52,7 @@ void WarmStart::LoadState(const SafetensorsReader& reader, const std::string& pr
 
 void WarmStart::LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
   const bool saved = LoadEpochs(ranks[0], prefix);
+  if (method_) method_->ForgetStreams();
   if (under_way() && saved) method_->state()->LoadFolded(ranks, prefix);
 }
 

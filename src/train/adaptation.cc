@@ -37,10 +37,7 @@ bool IsSpeech(const hmm::HmmModel& hmm, std::span<const int64_t> pdf_frames) {
 
 // What the model's own training held out of the old speech.
 HeldOutRun HeldOutOf(const nn::Model& model, uint64_t seed) {
-  const auto said = model.descriptions.find("held_out");
-  if (said != model.descriptions.end()) {
-    if (const auto run = ParseHeldOutText(said->second)) return *run;
-  }
+  if (const auto said = FindHeldOut(model.descriptions)) return *said;
   HeldOutRun run;
   run.options.by = HeldOutUnit::kUtterance;
   run.seed = seed;
@@ -129,19 +126,19 @@ void AdaptationRun::TakeHeldOut() {
   held_out_seed_ = seed_;
   if (speech_.held_out_store) return;
   HeldOutOptions& held_out = options_.train.held_out;
-  const auto said = model_->descriptions.find(HeldOutKey(speech_.new_store->fingerprint()));
-  const auto before = said == model_->descriptions.end() ? std::optional<HeldOutRun>() : ParseHeldOutText(said->second);
+  const auto before = FindHeldOut(model_->descriptions, HeldOutKey(speech_.new_store->fingerprint()));
   if (!before) return;
+  const std::string then = HeldOutText(before->options, before->seed);
   if (!options_.own_held_out) {
     held_out.by = before->options.by;
     held_out.fraction = before->options.fraction;
     held_out_seed_ = before->seed;
-    log::Info("the model has learnt this speech before: what was held out then ({}) is held out again", said->second);
-  } else if (const std::string own = HeldOutText(held_out, seed_); own != said->second) {
+    log::Info("the model has learnt this speech before: what was held out then ({}) is held out again", then);
+  } else if (const std::string own = HeldOutText(held_out, seed_); own != then) {
     log::Warn(
         "the model has learnt this speech before with {} held out, and here it is {}, as was asked for: it is measured "
         "on speech that it knew, and looks better than it is",
-        said->second, own);
+        then, own);
   }
 }
 

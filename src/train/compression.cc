@@ -76,24 +76,26 @@ CompressionRun::CompressionRun(CompressionOptions options, std::shared_ptr<const
 // What the model has learnt says nothing about it.
 void CompressionRun::TakeHeldOut() {
   HeldOutOptions& held_out = options_.train.held_out;
-  const auto said = model_->descriptions.find("held_out");
-  const auto in_training =
-      said == model_->descriptions.end() ? std::optional<HeldOutRun>() : ParseHeldOutText(said->second);
+  const std::optional<HeldOutRun> in_training = FindHeldOut(model_->descriptions);
   if (!in_training) {
     log::Warn(
         "the model does not say what its training held out: it is measured on {:g} % of the speech, of which it may "
-        "have "
-        "learnt most; --held-out-store measures on other speech",
+        "have learnt most; --held-out-store measures on other speech",
         100 * held_out.fraction);
-  } else if (!options_.own_held_out) {
+    return;
+  }
+  if (!options_.own_held_out) {
     held_out.by = in_training->options.by;
     held_out.fraction = in_training->options.fraction;
     held_out_seed_ = in_training->seed;
-  } else if (const std::string own = HeldOutText(held_out, seed_); own != said->second) {
+    return;
+  }
+  const std::string then = HeldOutText(in_training->options, in_training->seed);
+  if (const std::string own = HeldOutText(held_out, seed_); own != then) {
     log::Warn(
         "the model was trained with {} held out, and here it is {}, as was asked for: it is measured on speech that it "
         "has learnt, and looks better than it is",
-        said->second, own);
+        then, own);
   }
 }
 

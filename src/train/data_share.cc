@@ -1,13 +1,11 @@
 #include "train/data_share.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "base/enum_option.h"
 #include "base/error.h"
 #include "base/host_name.h"
 #include "parallel/strategy_traits.h"
@@ -17,17 +15,7 @@ namespace {
 
 constexpr int64_t kMostFrames = 2'000'000;
 
-constexpr std::array kDistributions = {EnumName{Distribution::kPool, "auto"}, EnumName{Distribution::kPool, "pool"},
-                                       EnumName{Distribution::kShares, "shares"},
-                                       EnumName{Distribution::kShards, "shards"}};
-
-bool Dealt(const data::MinibatchPool& pool) { return DistributionOf(pool.options()) == Distribution::kShards; }
-
-int64_t FramesOf(const data::FrameStore& store, const std::vector<size_t>& utterances) {
-  int64_t frames = 0;
-  for (const size_t u : utterances) frames += store.utterances()[u].num_frames;
-  return frames;
-}
+bool Dealt(const data::MinibatchPool& pool) { return pool.options().distribution == Distribution::kShards; }
 
 data::FeatureMoments MomentsByRankZero(comm::Communicator& comm, const data::FrameStore& store,
                                        std::span<const size_t> train_utterances) {
@@ -45,7 +33,7 @@ data::FeatureMoments MomentsOfAllShards(comm::Communicator& comm, const data::Fr
   const std::vector<size_t> part = pool.FirstUtterancesOf(comm.rank());
   const data::FeatureMoments mine = data::EstimateMoments(store, part, kMostFrames / comm.world_size());
   const auto dim = mine.mean.size();
-  const auto frames = static_cast<double>(FramesOf(store, part));
+  const auto frames = static_cast<double>(store.CountFrames(part));
   // Frames, then sums and sums of squares per column.
   std::vector<double> sums(1 + 2 * dim, 0.0);
   sums[0] = frames;
@@ -68,23 +56,19 @@ data::FeatureMoments MomentsOfAllShards(comm::Communicator& comm, const data::Fr
 
 }  // namespace
 
-Distribution DistributionOf(const data::MinibatchOptions& options) {
-  return ParseEnum(options.distribution, kDistributions);
-}
-
-std::string ChooseDistribution(const TrainingTask& task, const TrainOptions& options, int workers) {
-  if (options.data.distribution != "auto") return options.data.distribution;
+Distribution ChooseDistribution(const TrainingTask& task, const TrainOptions& options, int workers) {
+  if (options.data.distribution != Distribution::kAuto) return options.data.distribution;
   const parallel::StrategyTraits traits = parallel::TraitsOf(task.parallel);
   const bool needs_pool =
       !task.mixing.utterances.empty() || options.pretrain.method == PretrainMethod::kRbm || traits.takes_when_free;
-  if (workers == 1 || needs_pool) return "pool";
+  if (workers == 1 || needs_pool) return Distribution::kPool;
   const bool divisible = task.held_out_store && std::cmp_greater_equal(task.store->num_shards(), workers);
-  if (!traits.of_own_data.empty() && divisible) return "shards";
-  return task.store->live() != nullptr ? "shares" : "pool";
+  if (!traits.of_own_data.empty() && divisible) return Distribution::kShards;
+  return task.store->live() != nullptr ? Distribution::kShares : Distribution::kPool;
 }
 
 double FullnessOfStep(const data::MinibatchPool& pool, int64_t epoch, int64_t step, int workers) {
-  const bool common = DistributionOf(pool.options()) == Distribution::kPool;
+  const bool common = pool.options().distribution == Distribution::kPool;
   double full = 0;
   for (int w = 0; w < workers; ++w) {
     full += common ? pool.Fullness(epoch, 0, step * workers + w) : pool.Fullness(epoch, w, step);

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -17,14 +16,12 @@
 
 namespace antiphon::train {
 
-/// How workers share the training data: data.distribution, "auto" being a pool.
-enum class Distribution { kPool, kShares, kShards };
-Distribution DistributionOf(const data::MinibatchOptions& options);
+using data::Distribution;
 
 /// What data.distribution "auto" means: "pool"; unless something needs that, for a method whose workers learn something
 /// of their own data alone (parallel/strategy_traits.h) "shards", if there is a held-out store and a shard for every
 /// worker at least, and else for a live store "shares", so that no two processes make the same features.
-std::string ChooseDistribution(const TrainingTask& task, const TrainOptions& options, int workers);
+Distribution ChooseDistribution(const TrainingTask& task, const TrainOptions& options, int workers);
 
 /// The frames of step `step` of an epoch by those of whole minibatches, where all `workers` take the next ones.
 double FullnessOfStep(const data::MinibatchPool& pool, int64_t epoch, int64_t step, int workers);

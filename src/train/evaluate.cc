@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <regex>
@@ -173,12 +172,15 @@ std::optional<HeldOutRun> ParseHeldOutText(const std::string& text) {
   return whole && run.options.fraction > 0 && run.options.fraction <= 0.5 ? std::optional(run) : std::nullopt;
 }
 
+std::optional<HeldOutRun> FindHeldOut(const std::map<std::string, std::string>& descriptions, const std::string& key) {
+  const auto said = descriptions.find(key);
+  return said != descriptions.end() ? ParseHeldOutText(said->second) : std::nullopt;
+}
+
 std::vector<size_t> LimitFrames(const data::FrameStore& store, std::vector<size_t> utterances, int64_t most_frames,
                                 uint64_t seed) {
   if (utterances.empty()) utterances = AllUtterances(store);
-  int64_t total = 0;
-  for (const size_t u : utterances) total += store.utterances()[u].num_frames;
-  if (total <= most_frames) return utterances;
+  if (store.CountFrames(utterances) <= most_frames) return utterances;
   Rng(seed, 0x1e1d).Shuffle(std::span(utterances));
   int64_t frames = 0;
   size_t count = 0;

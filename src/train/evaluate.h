@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -98,6 +99,10 @@ struct HeldOutRun {
 };
 /// The text of HeldOutText read; nullopt if it is none.
 std::optional<HeldOutRun> ParseHeldOutText(const std::string& text);
+/// What a model's training held out, by its descriptions; nullopt if they do not say. `key`: HeldOutKey for a store
+/// that it was not first trained on.
+std::optional<HeldOutRun> FindHeldOut(const std::map<std::string, std::string>& descriptions,
+                                      const std::string& key = "held_out");
 
 /// A random part of `utterances` (all of the store if empty) with about `most_frames` frames; all if they are fewer.
 std::vector<size_t> LimitFrames(const data::FrameStore& store, std::vector<size_t> utterances, int64_t most_frames,

@@ -47,6 +47,11 @@ void KeptModels::AverageStep(const nn::Network& network, double progress, Positi
   }
 }
 
+void KeptModels::ForgetAverages(Position& position) {
+  averages_.clear();
+  position.averaged.clear();
+}
+
 std::string KeptModels::AveragePrefix(size_t k) { return k == 0 ? "average." : fmt::format("average-{}.", k + 1); }
 
 void KeptModels::Save(SafetensorsWriter& writer, const nn::Network& network, const Position& position) const {

@@ -29,6 +29,8 @@ class KeptModels {
 
   /// After step `position.step`, at `progress` of the run: the model may enter the average, if it is finite.
   void AverageStep(const nn::Network& network, double progress, Position& position);
+  /// Of a rank whose models count no more.
+  void ForgetAverages(Position& position);
   /// Those that some model entered, from the longest part to the shortest; laid out as the network's values.
   std::span<std::vector<float>> averages() { return averages_; }
   /// Of the k-th average's values in a checkpoint, in front of the parameter's name.

@@ -98,7 +98,7 @@ class Frames {
   void Finish(const std::string& note) { progress_.Finish(note); }
 
  private:
-  bool common() const { return DistributionOf(pool_->options()) == Distribution::kPool; }
+  bool common() const { return pool_->options().distribution == Distribution::kPool; }
   int64_t StepsOf(int64_t epoch) const {
     if (!common()) return std::max<int64_t>(1, pool_->steps_per_epoch(epoch));
     return (pool_->num_minibatches(epoch) + share_.count - 1) / share_.count;
@@ -378,7 +378,7 @@ void Pretrain(const TrainingTask& task, const TrainOptions& options, comm::Commu
   worker.saver().requests().PutOff(true);
   const Finally looked_for_again([&] { worker.saver().requests().PutOff(false); });
   if (options.pretrain.method == PretrainMethod::kRbm) {
-    if (comm.world_size() > 1 && DistributionOf(options.data) != Distribution::kPool) {
+    if (comm.world_size() > 1 && options.data.distribution != Distribution::kPool) {
       throw UsageError(
           "pretrain.method 'rbm' with several workers needs data.distribution 'pool': each reads all data");
     }

@@ -42,12 +42,6 @@ std::vector<size_t> Chosen(const EvaluationData& data, bool trial) {
   return chosen;
 }
 
-int64_t ProbeFrames(const data::FrameStore& store, const std::vector<size_t>& utterances) {
-  int64_t frames = 0;
-  for (const size_t u : utterances) frames += store.utterances()[u].num_frames;
-  return frames;
-}
-
 // Endless minibatches of so many frames of some utterances, as the layers below see them.
 class Kind {
  public:
@@ -155,7 +149,7 @@ ProbeResult Probe(const nn::Network& network, const std::string& layer, const st
   int64_t fewest = kMinibatch;
   for (const EvaluationData& kind : kinds) {
     Split split{&kind, Chosen(kind, false), Chosen(kind, true)};
-    const int64_t frames = std::min(ProbeFrames(*kind.store, split.training), ProbeFrames(*kind.store, split.trial));
+    const int64_t frames = std::min(kind.store->CountFrames(split.training), kind.store->CountFrames(split.trial));
     if (frames < kLeastFrames) continue;
     used.push_back(std::move(split));
     fewest = std::min(fewest, frames);

@@ -1,7 +1,6 @@
 #include "train/round_loop.h"
 
 #include <algorithm>
-#include <future>
 #include <optional>
 #include <tuple>
 
@@ -46,6 +45,16 @@ void RoundLoop::RunEpoch() {
 // What rounds took; steps report their own.
 void RoundLoop::AccountExchange() { run_.state.position.communication_seconds += run_.strategy().TakeCommunication(); }
 
+// A request to stop ends the waiting for data that come from far away.
+void RoundLoop::Await(std::future<void>& filled) {
+  const Timed timed(run_.state.position.data_seconds);
+  try {
+    filled.get();
+  } catch (const Cancelled& e) {
+    RunSaver::StopUnsaved(e, "in the middle of a round, where nothing can be saved");
+  }
+}
+
 // One minibatch is trained on while the next is filled.
 void RoundLoop::RunRound(report::Progress& progress) {
   Position& at = run_.state.position;
@@ -67,10 +76,7 @@ void RoundLoop::RunRound(report::Progress& progress) {
   std::optional<int64_t> now = take();
   fetch(now, 0);
   for (size_t slot = 0; now; slot = 1 - slot) {
-    {
-      const Timed timed(at.data_seconds);
-      filled.get();
-    }
+    Await(filled);
     const std::optional<int64_t> next = take();
     fetch(next, 1 - slot);
     at.minibatch_in_epoch = *now;

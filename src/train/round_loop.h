@@ -2,8 +2,10 @@
 //
 // A checkpoint needs all workers between two minibatches, so that an epoch has a round for each.
 // Internal to src/train. Threads: one, and one that fills the next minibatch. Errors: UsageError where the data are no
-// common pool; Diverged; Cancelled after saving.
+// common pool; Diverged; Cancelled after saving, IoError if that cannot be.
 #pragma once
+
+#include <future>
 
 #include "report/progress.h"
 #include "train/run_saver.h"
@@ -20,6 +22,7 @@ class RoundLoop {
 
  private:
   void RunRound(report::Progress& progress);
+  void Await(std::future<void>& filled);
   void AccountExchange();
   int64_t Workers() { return run_.strategy().data_share().count; }
 

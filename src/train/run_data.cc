@@ -22,7 +22,7 @@ data::Mixing MixingOf(const TrainingTask& task, const TrainOptions& options) {
 }  // namespace
 
 RunData::RunData(const TrainingTask& task, const TrainOptions& options)
-    : distribution(DistributionOf(options.data)), sequence(SequenceTask::Open(task, options)) {
+    : distribution(options.data.distribution), sequence(SequenceTask::Open(task, options)) {
   Split(task, options);
 }
 

@@ -29,7 +29,7 @@ struct RunData {
   void OpenPool(const TrainingTask& task, const TrainOptions& options, const nn::Network& outline, int replicas,
                 const comm::Communicator& comm);
 
-  Distribution distribution;
+  Distribution distribution;                     // the one chosen: never kAuto
   std::shared_ptr<const SequenceTask> sequence;  // null: learns by frames
   std::vector<size_t> train_utterances;
   std::shared_ptr<const data::FrameStore> held_out_store;

@@ -217,6 +217,7 @@ void RunLoader::Fold(const CheckpointFolder::OtherRun& other) {
 
 // All ranks that hold one model together have the same, or each its own.
 void RunLoader::FoldStreams(const std::vector<SafetensorsReader>& ranks) {
+  run_.strategy().ForgetStreams();
   if (run_.pool().world_size() != 1 || !ranks[0].Has("streams")) return;
   const parallel::DividesTheModel* const division = run_.strategy().division();
   if (division == nullptr || !division->divides_streams()) return run_.strategy().LoadStreams(ranks[0], "streams");

@@ -124,6 +124,10 @@ void RunSaver::Stop(int workers) {
   throw WorkersChanged(fmt::format("{} workers are to go on {}; everything is saved", workers, where), workers);
 }
 
+void RunSaver::StopUnsaved(const Cancelled& request, std::string_view where) {
+  Throw<IoError>("{}, {}; --resume goes on from the last checkpoint", request.what(), where);
+}
+
 std::string RunSaver::CancelledMessage(const std::string& where) const {
   return fmt::format("stopped on request {}; {}", where,
                      run_.task.resume_hint.empty() ? "started again, this training begins anew"

@@ -1,13 +1,15 @@
 // Saves the state of a run: which parts of it each rank writes, and when.
 //
 // Files and their meaning: train/checkpoint.h. Threads: one; a file may be written by a thread of its own. Errors:
-// IoError; Diverged for a model that is not to be saved; Cancelled and WorkersChanged from Stop.
+// IoError; Diverged for a model that is not to be saved; Cancelled and WorkersChanged from Stop, IoError from
+// StopUnsaved.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "train/rendezvous.h"
 #include "train/run_checkpoints.h"
 #include "train/run_parts.h"
@@ -39,6 +41,8 @@ class RunSaver {
 
   /// Writes nothing that is lost, and throws Cancelled; WorkersChanged if the run is to go on with so many `workers`.
   [[noreturn]] void Stop(int workers = 0);
+  /// For a request to stop that came `where` nothing can be saved: an IoError, as Cancelled means that work was saved.
+  [[noreturn]] static void StopUnsaved(const Cancelled& request, std::string_view where);
   /// What to say to who asked to stop `where`.
   std::string CancelledMessage(const std::string& where) const;
 

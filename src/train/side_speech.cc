@@ -104,7 +104,7 @@ void SideSpeech::OpenOther(const data::MinibatchOptions& data, uint64_t seed) {
   }
   data::RequireKind(other, data::KindOf(*store_), fmt::format("'{}'", store_->folder().string()));
   data::MinibatchOptions plain = data;
-  plain.distribution = "pool";
+  plain.distribution = data::Distribution::kPool;
   plain.carry_state = false;
   if (other.live() == nullptr) plain.augment = {};
   other_ = std::make_unique<const data::MinibatchPool>(other_store_, plain, MixSeed(seed, 1), 1, std::vector<size_t>(),

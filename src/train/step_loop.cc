@@ -52,9 +52,7 @@ data::Minibatch* StepLoop::Take(data::MinibatchStream& stream) {
   try {
     return stream.Next();
   } catch (const Cancelled& e) {
-    if (run_.comm.world_size() > 1) {
-      Throw<IoError>("{}, where the workers cannot save together; --resume goes on from the last checkpoint", e.what());
-    }
+    if (run_.comm.world_size() > 1) RunSaver::StopUnsaved(e, "where the workers cannot save together");
   }
   saver_.Write();
   saver_.Stop();

@@ -1,8 +1,8 @@
 // The steps of an epoch where every rank reads its own minibatches: in step with the others, each its part of one
 // common order, or from data of its own.
 //
-// Internal to src/train. Threads: one, and those of the minibatch stream. Errors: Diverged; Cancelled after saving;
-// those of the strategy.
+// Internal to src/train. Threads: one, and those of the minibatch stream. Errors: Diverged; Cancelled after saving,
+// IoError if that cannot be; those of the strategy.
 #pragma once
 
 #include <cstdint>

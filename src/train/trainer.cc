@@ -18,6 +18,7 @@
 #include "report/pages/training_report.h"
 #include "train/agreement.h"
 #include "train/data_share.h"
+#include "train/dead_units.h"
 #include "train/pretrain.h"
 #include "train/run_log.h"
 #include "train/warm_start.h"
@@ -188,6 +189,9 @@ void Trainer::Impl::EndEpoch(const EvaluationResult& result) {
   const double rate = worker->run().LearningRate();
   const optim::EpochDecision decision = worker->run().schedule.EndEpoch(result.loss.loss());
   worker->run().state.LogEpoch(result.loss, rate, decision.accept, worker->strategy());
+  if (comm.rank() == 0) {
+    for (const std::string& line : DescribeDeadUnits(worker->network())) log::Warn("{}", line);
+  }
   if (decision.accept) {
     worker->RememberBest();
   } else {

@@ -137,7 +137,7 @@ TrainingTask ReadTask(const TrainingRequest& request) {
   if (!request.held_out_store.empty()) {
     task.held_out_store = std::make_shared<const data::FrameStore>(request.held_out_store, access);
   }
-  access.all_shards = DistributionOf(request.train.data) != Distribution::kShards;
+  access.all_shards = request.train.data.distribution != Distribution::kShards;
   task.store = std::make_shared<const data::FrameStore>(request.store, access);
   task.folder = request.out;
   task.network = NetworkConfig(request);

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/random.h"
 #include "comm/fault_injection.h"
 #include "train/random_streams.h"
 #include "train/timed.h"
@@ -60,12 +59,14 @@ void TrainingStep::Run(const data::Minibatch& minibatch, const StepPlace& place)
 }
 
 // Workers that take minibatches when they are free send what they changed to one model. One of them keeps that within
-// limits, as often as if it took all the steps: corrections of the same error by all of them would add up.
+// limits, as if it took the steps of all, `count` for each of its own: as often as a layer's interval asks, but at most
+// once after each of its own, as its model does not change in between. Corrections of the same error by all workers
+// would add up.
 void TrainingStep::KeepWithinLimits() {
   const int64_t step = run_.position().step;
   if (run_.strategy().rounds() == nullptr) return run_.network().AfterStep(step);
   const parallel::DataShare share = run_.strategy().data_share();
-  if (share.index == 0) run_.network().AfterStep(step * share.count);
+  if (share.index == 0) run_.network().AfterSteps(step * share.count, share.count);
 }
 
 void TrainingStep::Account(const parallel::StepOutput& output) {

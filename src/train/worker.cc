@@ -79,6 +79,9 @@ void Worker::TakeLoss(const parallel::Loss& loss) {
 
 void Worker::RunEpoch() {
   if (strategy().rounds() != nullptr) {
+    // A server that does nothing else may have averages of the warm start, when it learned, too. They would stay as
+    // they are, and count as much as the workers' when another number of ranks goes on.
+    if (!TakesMinibatches()) run_.kept.ForgetAverages(run_.state.position);
     round_loop_.RunEpoch();
   } else {
     step_loop_.RunEpoch();
@@ -120,10 +123,11 @@ bool Worker::TakesMinibatches() const {
 }
 
 size_t Worker::CountAverages() const {
+  // How many ranks have the k-th average; behind them, how many take minibatches: an average counts if as many have it.
   std::vector<double> have(static_cast<size_t>(run_.options.average.halvings) + 2);
   if (TakesMinibatches()) {
     std::fill_n(have.begin(), position().averaged.size(), 1.0);
-    have.back() = 1;  // all that were asked
+    have.back() = 1;
   }
   if (run_.comm.world_size() > 1) have = SumOfAll(run_.comm, have);
   return static_cast<size_t>(std::count(have.begin(), have.end() - 1, have.back()));
@@ -169,7 +173,8 @@ std::vector<std::string> Worker::DescribePlan() const {
     log::Warn(
         "method '{}' with data.distribution '{}': {} belongs to data that it has no more in the next epoch. 'shards' "
         "lets each keep its own; it needs a held-out store and a shard for every worker (antiphon store --shard-mib)",
-        parallel::MethodOf(run_.task.parallel), run_.options.data.distribution, method.of_own_data);
+        parallel::MethodOf(run_.task.parallel), NameOf(run_.options.data.distribution, data::kDistributions),
+        method.of_own_data);
   }
   const SideSpeech* const side = run_.replica.side();
   if (side != nullptr) lines.push_back(side->Describe());

@@ -10,7 +10,7 @@
 namespace antiphon {
 namespace {
 
-TEST(OpenFileLimit, IsRaisedToTheHardOne) {
+TEST(OpenFileLimit, IsRaisedToTheHardOneUpToAMillion) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const Finally restore([&] { ::setrlimit(RLIMIT_NOFILE, &before); });

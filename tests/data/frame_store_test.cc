@@ -102,6 +102,9 @@ TEST_F(FrameStoreTest, CountsPdfsAndMoments) {
     for (const int32_t pdf : pdfs) ++counts[static_cast<size_t>(pdf)];
   }
   EXPECT_EQ(store.CountPdfs(), counts);
+  const std::vector<size_t> some = {2, 5};
+  EXPECT_EQ(store.CountFrames(some), store.utterances()[2].num_frames + store.utterances()[5].num_frames);
+  EXPECT_EQ(store.CountFrames({}), 0);
   const FeatureMoments one = EstimateMoments(store, {}, 1 << 30, 1);
   const FeatureMoments three = EstimateMoments(store, {}, 1 << 30, 3);
   EXPECT_EQ(one.mean, three.mean);

@@ -13,8 +13,11 @@
 #include "base/finally.h"
 #include "base/random.h"
 #include "data/archive.h"
+#include "data/data_summary.h"
 #include "data/frame_store.h"
 #include "data/minibatch_pool.h"
+#include "data/recording_frames.h"
+#include "data/sample_rate.h"
 #include "fake_program.h"
 #include "feat/audio.h"
 #include "feat/foreign_sound.h"
@@ -82,6 +85,20 @@ TEST_F(StoppedLiveStore, CallsNoInputBadBecauseFfmpegWasStoppedToo) {
   EXPECT_THROW(FirstMinibatch(0), InputError);
   RequestCancel();
   EXPECT_THROW(FirstMinibatch(0), Cancelled);
+}
+
+// Before a store is made, too.
+TEST_F(StoppedLiveStore, CallsNoRecordingBadThatWasNotReadToItsEnd) {
+  const DataDir dir = DataDir::Load(folder_ / "data");
+  const AudioSource audio(dir);
+  const std::vector<internal::SpeechCopy> unchanged(1);
+  const std::vector<internal::SpeechItem> items = internal::MakeItems(dir, unchanged);
+  const feat::FrontEnd front_end(feat::FrontEndOptions::Standard("mfcc", 8000));
+  EXPECT_EQ(internal::TryFramesOf(items.at(0), audio, front_end, {}).error, "");
+  RequestCancel();
+  EXPECT_THROW(internal::TryFramesOf(items.at(0), audio, front_end, {}), Cancelled);
+  EXPECT_THROW(Summarise(dir, nullptr), Cancelled);
+  EXPECT_THROW(RateOfData(dir, audio, false, 1), Cancelled);
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ class LiveStoreTest : public ::testing::Test {
   static FramesById ReadEpoch(const MinibatchPool& pool, int64_t epoch, std::vector<int64_t>* order = nullptr) {
     FramesById frames;
     MinibatchBuffer buffer;
-    for (int rank = 0; rank < (pool.options().distribution == "pool" ? 1 : pool.world_size()); ++rank) {
+    for (int rank = 0; rank < (pool.options().distribution == Distribution::kPool ? 1 : pool.world_size()); ++rank) {
       for (int64_t i = 0; i < pool.num_minibatches(epoch, rank); ++i) {
         pool.Fill(epoch, rank, i, buffer);
         const Minibatch& m = buffer.minibatch;
@@ -234,13 +234,13 @@ TEST_F(LiveStoreTest, DrawsAnewInEveryEpoch) {
   const MinibatchPool one_window(store, other, 5);
   EXPECT_EQ(ReadEpoch(one_window, 0), first);
   EXPECT_EQ(ReadEpoch(one_window, 1), second);
-  other.distribution = "shares";
+  other.distribution = Distribution::kShares;
   EXPECT_EQ(ReadEpoch(MinibatchPool(store, other, 5, 3), 1), second);
   other.chunk_frames = 7;
   other.shuffle_frames = 60;
   for (const bool carry : {false, true}) {
     other.carry_state = carry;
-    other.distribution = "pool";
+    other.distribution = Distribution::kPool;
     EXPECT_EQ(ReadEpoch(MinibatchPool(store, other, 5), 1), second);
   }
   EXPECT_NE(ReadEpoch(MinibatchPool(store, other, 6), 1), second);

@@ -55,11 +55,11 @@ class MinibatchPoolTest : public ::testing::Test {
 };
 
 TEST_F(MinibatchPoolTest, TellsHowFullMinibatchesAre) {
-  for (const std::string distribution : {"pool", "shares"}) {
+  for (const Distribution distribution : {Distribution::kPool, Distribution::kShares}) {
     for (const int world : {1, 3}) {
       options_.distribution = distribution;
       const auto pool = Pool(world);
-      const int shares = distribution == "pool" ? 1 : world;
+      const int shares = distribution == Distribution::kPool ? 1 : world;
       double frames = 0;
       for (int rank = 0; rank < shares; ++rank) {
         MinibatchBuffer buffer;
@@ -74,10 +74,11 @@ TEST_F(MinibatchPoolTest, TellsHowFullMinibatchesAre) {
         EXPECT_EQ(pool->Fullness(1, rank, -1), 0);
         EXPECT_EQ(pool->Fullness(1, rank, pool->num_minibatches(1, rank)), 0);
       }
-      EXPECT_DOUBLE_EQ(frames, store_->num_frames()) << distribution << ", " << world << " workers";
+      EXPECT_DOUBLE_EQ(frames, store_->num_frames())
+          << NameOf(distribution, kDistributions) << ", " << world << " workers";
     }
   }
-  options_.distribution = "pool";
+  options_.distribution = Distribution::kPool;
   options_.minibatch = 1 << 20;
   EXPECT_EQ(Pool()->Fullness(0, 0, 0), 1) << "all frames there are";
   options_.minibatch = 32;
@@ -89,7 +90,7 @@ TEST_F(MinibatchPoolTest, TellsHowFullMinibatchesAre) {
 TEST_F(MinibatchPoolTest, HandsOutEachFrameOncePerEpochWhateverTheWorkers) {
   std::vector<int64_t> all;
   for (int64_t f = 0; f < store_->num_frames(); ++f) all.push_back(f);
-  for (const std::string distribution : {"pool", "shares"}) {
+  for (const Distribution distribution : {Distribution::kPool, Distribution::kShares}) {
     for (const int chunk : {0, 25, 100000}) {
       for (const bool shuffle : {true, false}) {
         for (const int world : {1, 2, 5, 70}) {
@@ -102,7 +103,8 @@ TEST_F(MinibatchPoolTest, HandsOutEachFrameOncePerEpochWhateverTheWorkers) {
               EXPECT_EQ(frames, all);
             }
             std::sort(frames.begin(), frames.end());
-            EXPECT_EQ(frames, all) << distribution << ", chunks of " << chunk << ", " << world << " workers";
+            EXPECT_EQ(frames, all) << NameOf(distribution, kDistributions) << ", chunks of " << chunk << ", " << world
+                                   << " workers";
           }
         }
       }
@@ -112,7 +114,7 @@ TEST_F(MinibatchPoolTest, HandsOutEachFrameOncePerEpochWhateverTheWorkers) {
 
 TEST_F(MinibatchPoolTest, ServesManyThreadsAtOnce) {
   options_.shuffle_frames = 100;
-  for (const std::string distribution : {"pool", "shares"}) {
+  for (const Distribution distribution : {Distribution::kPool, Distribution::kShares}) {
     options_.distribution = distribution;
     const auto pool = Pool(4);
     std::vector<std::vector<int64_t>> frames(4);
@@ -311,7 +313,7 @@ class DealtShards : public ::testing::Test {
   static constexpr int kWorkers = 2;
   DealtShards() {
     MakeStore(folder_ / "store", 60, 40, 30, {.coding = "uint8", .shard_mib = 1}, 4000);
-    options_.distribution = "shards";
+    options_.distribution = Distribution::kShards;
     options_.left_context = options_.right_context = 1;
   }
   MinibatchPool Pool(bool all_shards) {

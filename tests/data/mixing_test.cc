@@ -171,7 +171,7 @@ TEST_F(Mixed, WithoutNewSpeechNothingChanges) {
 }
 
 TEST_F(Mixed, IsForTheCommonOrderAlone) {
-  options_.distribution = "shares";
+  options_.distribution = Distribution::kShares;
   EXPECT_THROW(Pool(), UsageError);
 }
 

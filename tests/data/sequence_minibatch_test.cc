@@ -258,7 +258,7 @@ TEST_F(SequenceMinibatchTest, AnEpochOfWidthsGoesOnInTheMiddleToTheBit) {
   options_.other_chunk_frames = {14, 30};
   options_.minibatch = 120;
   options_.carry_state = false;
-  for (const std::string distribution : {"pool", "shares"}) {
+  for (const Distribution distribution : {Distribution::kPool, Distribution::kShares}) {
     options_.distribution = distribution;
     const auto pool = Pool({2, 2, 3}, 2);
     MinibatchStream whole(pool, 1, 4);
@@ -277,7 +277,7 @@ TEST_F(SequenceMinibatchTest, AnEpochOfWidthsGoesOnInTheMiddleToTheBit) {
 
 TEST_F(SequenceMinibatchTest, RefusesPlansThatCannotBe) {
   EXPECT_THROW(Pool({}, 2), UsageError);  // nobody keeps an utterance
-  options_.distribution = "shares";
+  options_.distribution = Distribution::kShares;
   EXPECT_NO_THROW(Pool({}, 2));
   EXPECT_THROW(Pool({0, 0, 3}), UsageError);
   options_.other_chunk_frames = {7};

@@ -106,7 +106,7 @@ TEST_F(ShardsAtOnce, DrawsTheOrderAnewInEachEpochAndTheSameAgain) {
 }
 
 TEST_F(ShardsAtOnce, WorkersWithSharesOfTheirOwnWalkThroughTheSameShards) {
-  options_.distribution = "shares";
+  options_.distribution = Distribution::kShares;
   options_.shards_at_once = 1;
   std::vector<int64_t> both = Order(0, 2, 0);
   const std::vector<int64_t> other = Order(0, 2, 1);

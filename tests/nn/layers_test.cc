@@ -1,7 +1,9 @@
 // What is special about single layers; what holds for all stands in tests/conformance.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -101,6 +103,44 @@ TEST(BatchNorm, StatisticsAreListedWithoutOtherBuffers) {
   list.clear();
   net.FreezeStatistics();
   net.ListStatistics(list);
+  EXPECT_TRUE(list.empty());
+}
+
+// Inside the shortcut, units 0 … 3 are zero for every frame, unit 4 is 1, and unit 5 varies little around 1.
+TEST(BatchNorm, TellsHowManyReluUnitsBeforeItDoNotVary) {
+  const std::string hidden = "{type='affine', dim=10}, {type='relu'}, {type='batch-norm'}";
+  Network net = Build("{type='batch-norm'}, " + hidden + ", {type='residual', name='r', layers=[" + hidden +
+                          "]}, {type='affine', dim=3}, {type='batch-norm'}",
+                      10);
+  std::vector<StillInputs> list;
+  net.ListStillUnits(list);
+  ASSERT_EQ(list.size(), 2U) << "neither behind the input nor behind the last affine layer";
+  EXPECT_EQ(list[0].still, 0) << "no statistics yet";
+  for (Parameter* p : net.parameters()) {
+    if (p->name == "r.affine1.weight") {
+      for (int64_t unit = 0; unit < 6; ++unit) std::ranges::fill(p->value.Row(unit), unit < 5 ? 0.0f : 0.01f);
+    }
+    if (p->name == "r.affine1.bias") {
+      for (int64_t unit = 0; unit < 6; ++unit) p->value(0, unit) = unit < 4 ? -1.0f : 1.0f;
+    }
+  }
+  net.MarkChanged();
+  Workspace ws;
+  bool given = false;
+  const Matrix x = UnevenMatrix(400, 10, 1);
+  const auto once = [&]() -> NetworkInput { return std::exchange(given, true) ? NetworkInput() : NetworkInput{x}; };
+  net.RecomputeStatistics({}, once, ws);
+  list.clear();
+  net.ListStillUnits(list);
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0].statistics->name, "batch-norm2.statistics");
+  EXPECT_EQ(list[0].all, 10);
+  EXPECT_EQ(list[0].still, 0);
+  EXPECT_EQ(list[1].statistics->name, "r.batch-norm1.statistics");
+  EXPECT_EQ(list[1].still, 5) << "what varies little varies";
+  net.FreezeStatistics();
+  list.clear();
+  net.ListStillUnits(list);
   EXPECT_TRUE(list.empty());
 }
 

@@ -59,6 +59,37 @@ TEST(Network, ExplainsWhatIsWrongInItsDescription) {
               HasSubstr("two layers are called 'a'"));
 }
 
+// Also where a layer stands inside another, and where a type that stands for several layers hands its keys on.
+TEST(Network, RefusesCommonKeysOutOfRange) {
+  const std::string rest = "\n[[layer]]\ntype = 'affine'\n";
+  const auto with = [&](const std::string& line) {
+    return ErrorOf("[[layer]]\ntype = 'affine'\nname = 'a'\ndim = 4\n" + line + rest);
+  };
+  const std::string where = "net.toml:2: layer 'a':\n  net.toml:5: ";
+  EXPECT_EQ(with("learning-rate-factor = -3"), where + "'learning-rate-factor' is -3, must be 0 … 1000000");
+  EXPECT_EQ(with("weight-decay-factor = 1e7"), where + "'weight-decay-factor' is 10000000, must be 0 … 1000000");
+  EXPECT_EQ(with("max-change = -2"), where + "'max-change' is -2, must be -1 … 1000000000");
+  EXPECT_THAT(with("max-change = nan"), HasSubstr("'max-change' is nan, must be -1 … 1000000000"));
+  EXPECT_THAT(with("learning-rate-factor = 'low'"), HasSubstr(where));
+  EXPECT_EQ(with("learning-rate-factor = 0\nweight-decay-factor = 1e6\nmax-change = -1"), "");
+  EXPECT_THAT(ErrorOf("[[layer]]\ntype = 'residual'\nlayers = [{type = 'affine', dim = 4, max-change = -2}]" + rest),
+              HasSubstr("layer 'affine1':\n"));
+  EXPECT_THAT(ErrorOf("[[layer]]\ntype = 'prefinal'\ndim = 4\nbottleneck = 2\nlearning-rate-factor = -3" + rest),
+              HasSubstr("'learning-rate-factor' is -3, must be 0 … 1000000"));
+}
+
+TEST(Network, TakesTheFactorsOfALayersTable) {
+  Network net = BuildFrom(
+      "[[layer]]\ntype='affine'\ndim=4\nlearning-rate-factor=0.5\nweight-decay-factor=0.25\nmax-change=-1\n"
+      "[[layer]]\ntype='affine'\n",
+      8, 5);
+  const Parameter& weight = *net.parameters()[0];
+  EXPECT_EQ(weight.learning_rate_factor, 0.5f);
+  EXPECT_EQ(weight.decay_factor, 0.25f);
+  EXPECT_EQ(weight.max_change, -1.0f);
+  EXPECT_EQ(net.parameters()[2]->learning_rate_factor, 1.0f);
+}
+
 TEST(Network, NamesLayersByTheFirstNumberThatIsFree) {
   const Network net =
       BuildFrom("layer = [{type='relu', name='relu2'}, {type='relu'}, {type='relu'}, {type='tanh'}]", 4, 0);

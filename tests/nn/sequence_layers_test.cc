@@ -320,6 +320,20 @@ TEST(Linear, OrthonormalRowsAreKeptSo) {
   EXPECT_THROW(BuildSequence("{type='linear', dim=4, orthonormal=true}", 3), UsageError);
 }
 
+// Of several steps at once: once if it is due after one of them.
+TEST(Linear, RowsAreCorrectedOnceForSeveralSteps) {
+  const auto after = [](int64_t first, int64_t count) {
+    Network net = BuildSequence("{type='linear', dim=4, orthonormal=true}", 9);
+    net.AfterSteps(first, count);
+    return net.Hash();
+  };
+  const uint64_t once = after(4, 1);
+  EXPECT_NE(once, after(1, 1));
+  for (const int64_t first : {2, 3, 4}) EXPECT_EQ(after(first, 3), once) << first;
+  EXPECT_EQ(after(3, 16), once);
+  EXPECT_EQ(after(5, 3), after(1, 1));
+}
+
 TEST(BatchNorm, PaddingHasNoPartInIt) {
   const Network net = BuildSequence("{type='batch-norm'}, {type='tdnn', dim=3, offsets=[-1, 0]}", 4);
   const std::vector<int32_t> lengths = {4, 2};

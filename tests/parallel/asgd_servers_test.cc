@@ -261,6 +261,7 @@ TEST(Asgd, RefusesToSendGradientsOfLayersThatAreKeptOrthonormal) {
     }
   }
   EXPECT_NO_THROW(start("sum", ", orthonormal=true"));
+  EXPECT_NO_THROW(start("momentum", ", orthonormal=true, learning-rate-factor=0")) << "frozen, it stays as it is";
 }
 
 TEST(Asgd, RefusesPoolsThatCannotBe) {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "parallel/small_learner.h"
+#include "parallel/small_sequences.h"
 #include "temporary_folder.h"
 
 namespace antiphon::parallel {
@@ -81,6 +81,31 @@ TEST(FoldedState, IsWithoutReplicasThatWereToBeLeftOut) {
       }
       EXPECT_GT(LargestDifference(parked[static_cast<size_t>(out)], mean), 1e-3);
     }
+  }
+}
+
+// As a run does that falls back: in a warm start the states are those of the synchronous method.
+TEST(FoldedState, LeavesNoStatesOfANewerModel) {
+  const testing::TemporaryFolder folder;
+  for (const std::string method : {"'ssgd'\n", "'bmuf'\nwarm-start-epochs = 1\n", "'asgd'\nwarm-start-epochs = 1\n"}) {
+    const auto train = [&](int64_t given_up) {
+      return OnRanks(2, [&](comm::Communicator& comm) {
+        StreamLearner learner("method = " + method, comm, kSmallLstm);
+        learner.Save(folder / fmt::format("rank{}", comm.rank()));
+        comm.Barrier();
+        std::vector<SafetensorsReader> ranks;
+        for (int r = 0; r < 2; ++r) ranks.emplace_back(folder / fmt::format("rank{}", r));
+        learner.TrainStreams(0, given_up);
+        LoadValues(ranks[0], "values", learner.network.values());
+        learner.network.MarkChanged();
+        learner.optimizer->ResetState();
+        learner.strategy->state()->LoadFolded(ranks, "strategy");
+        learner.strategy->ForgetStreams();
+        learner.TrainStreams(3, 6);
+        return learner.network.Hash();
+      });
+    };
+    EXPECT_EQ(train(3), train(0)) << method;
   }
 }
 

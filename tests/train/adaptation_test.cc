@@ -411,20 +411,6 @@ TEST_F(Adaptation, AClassifierThatHasTooLittleSpeechSaysSo) {
   EXPECT_NE(ToJson(result).find("\"after\":null,\"before\":null,\"layer\""), std::string::npos) << ToJson(result);
 }
 
-TEST(HeldOutText, IsReadAsItWasWritten) {
-  const HeldOutOptions options{.by = HeldOutUnit::kUtterance, .fraction = 0.03};
-  const auto read = ParseHeldOutText(HeldOutText(options, 1234567890123));
-  ASSERT_TRUE(read);
-  EXPECT_EQ(read->options.by, HeldOutUnit::kUtterance);
-  EXPECT_EQ(read->options.fraction, 0.03);
-  EXPECT_EQ(read->seed, 1234567890123u);
-  for (const char* other : {"", "by = utterance", "by = nobody, fraction = 0.03, seed = 1",
-                            "by = utterance, fraction = 3, seed = 1", "by = utterance, fraction = 1e999, seed = 1",
-                            "by = utterance, fraction = 0.03, seed = 9999999999999999999999"}) {
-    EXPECT_FALSE(ParseHeldOutText(other)) << other;
-  }
-}
-
 TEST_F(Adaptation, AnEarlierProfileDoesNotOutliveAnAdaptationWithoutOne) {
   WriteFileAtomically(folder_ / "out" / "profile.safetensors", "of an earlier adaptation");
   EXPECT_TRUE(Adapt("kld", "rho = [0.25]", Options()).profile.empty());

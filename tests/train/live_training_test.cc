@@ -2,17 +2,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/cancel.h"
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/finally.h"
 #include "comm/thread_world.h"
 #include "data/archive.h"
 #include "data/feature_extraction.h"
+#include "fake_program.h"
 #include "feat/audio.h"
+#include "feat/foreign_sound.h"
 #include "feat/front_end.h"
 #include "synthetic_task.h"
 #include "temporary_folder.h"
 #include "train/data_share.h"
 #include "train/experiment.h"
+#include "train/worker.h"
 
 namespace antiphon::train {
 namespace {
@@ -129,8 +135,8 @@ TEST_F(LiveTrainingTest, WorkersReadSharesOfIt) {
   Vary();
   TrainingTask task = Task(true, "workers");
   task.parallel = Config::Parse("method = \"averaging\"\nworkers = 2\nsync-period = 4\n", "parallel");
-  EXPECT_EQ(ChooseDistribution(task, options_, 1), "pool");
-  EXPECT_EQ(ChooseDistribution(task, options_, 2), "shares");
+  EXPECT_EQ(ChooseDistribution(task, options_, 1), Distribution::kPool);
+  EXPECT_EQ(ChooseDistribution(task, options_, 2), Distribution::kShares);
   const auto run = [&](const std::string& folder) {
     task.folder = folder_ / folder;
     comm::RunRanks(2, [&](comm::Communicator& comm) { Trainer(task, options_, comm).Run(false); });
@@ -140,10 +146,10 @@ TEST_F(LiveTrainingTest, WorkersReadSharesOfIt) {
   run("again");
   EXPECT_EQ(Model("workers"), Model("again"));
   task.parallel = Config::Parse("method = \"asgd\"\nworkers = 2\n", "parallel");
-  EXPECT_EQ(ChooseDistribution(task, options_, 2), "pool");
+  EXPECT_EQ(ChooseDistribution(task, options_, 2), Distribution::kPool);
   task.store = Store(false);
   task.parallel = Config::Parse("method = \"averaging\"\nworkers = 2\n", "parallel");
-  EXPECT_EQ(ChooseDistribution(task, options_, 2), "pool");
+  EXPECT_EQ(ChooseDistribution(task, options_, 2), Distribution::kPool);
 }
 
 TEST_F(LiveTrainingTest, StopsAtARecordingThatIsGone) {
@@ -155,6 +161,39 @@ TEST_F(LiveTrainingTest, StopsAtARecordingThatIsGone) {
   } catch (const Error& e) {
     EXPECT_THAT(e.what(), HasSubstr("spk3-utt2.wav"));
     EXPECT_THAT(e.what(), HasSubstr("utterance 'spk3-utt2'"));
+  }
+}
+
+// A single worker of this method goes by rounds, too: what it has learned in one is in no checkpoint yet.
+TEST_F(LiveTrainingTest, ARequestToStopWithinARoundPromisesNoSaving) {
+  if (!feat::ForeignSoundIsRead()) GTEST_SKIP() << "ffmpeg is not installed";
+  std::string scp = ReadFile(folder_ / "data/wav.scp");
+  for (int u = 0; u < 8; ++u) {
+    const std::string name = fmt::format("spk{}-utt{}.", u / 4, u % 4);
+    const std::string from = folder_ / (name + "wav"), to = folder_ / (name + "m4a");
+    ASSERT_EQ(RunProgram({"ffmpeg", "-nostdin", "-v", "error", "-i", from, "-c:a", "alac", to}), 0);
+    scp.replace(scp.find(name) + name.size(), 3, "m4a");
+  }
+  WriteFileAtomically(folder_ / "data/wav.scp", scp);
+  TrainingTask task = Task(true, "run");
+  task.parallel = Config::Parse("method = \"asgd\"\n", "parallel");
+  fs::create_directories(task.folder);
+  options_.data.distribution = Distribution::kPool;
+  options_.data.shuffle_frames = 1 << 20;  // each minibatch has frames of nearly all recordings
+  options_.data.feature_threads = 0;
+  const auto comm = comm::MakeSelfCommunicator();
+  parallel::SurvivingCommunicator ranks(*comm);
+  Worker worker(task, options_, ranks);
+  worker.StartAnew();
+  worker.loader().StartStrategy();
+  const ::antiphon::testing::FakeProgram stopped(folder_ / "bin", "ffmpeg", "exit 255");
+  const Finally reset([] { ResetCancel(); });
+  RequestCancel();
+  try {
+    worker.RunEpoch();
+    FAIL() << "it went on";
+  } catch (const IoError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("in the middle of a round, where nothing can be saved"));
   }
 }
 

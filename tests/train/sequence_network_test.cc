@@ -153,7 +153,7 @@ TEST_F(SequenceNetwork, AChainNetworkIsResumedToTheBitAndLosesItsBranch) {
 TEST_F(SequenceNetwork, WorkersGiveTheSameBitsWhereverTheyLive) {
   for (const char* method : {"ssgd", "averaging", "bmuf", "easgd", "eamsgd", "admm", "natural-gradient-averaging"}) {
     TrainOptions options = Options();
-    options.data.distribution = "shares";
+    options.data.distribution = data::Distribution::kShares;
     options.schedule.epochs = 1;
     std::string parallel = fmt::format("method = '{}'\nworkers = 3\n", method);
     if (std::string(method) == "natural-gradient-averaging") parallel += "sync-period = 4\ncombine = 3\n";
@@ -186,10 +186,10 @@ TEST_F(SequenceNetwork, RanksThatHoldOneModelTrainAsOneWorker) {
     EXPECT_EQ(striped.steps, one.steps);
     // Every frame once, whoever of two replicas has its utterance.
     std::filesystem::remove_all(folder_ / "grid");
-    options.data.distribution = "shares";
+    options.data.distribution = data::Distribution::kShares;
     const TrainingSummary grid =
         Summary("grid", network, "method = 'model-parallel'\nworkers = 4\nstripes = 2\n", options);
-    options.data.distribution = "pool";
+    options.data.distribution = data::Distribution::kPool;
     EXPECT_EQ(grid.frames, one.frames);
   }
 }
@@ -223,7 +223,7 @@ TEST_F(SequenceNetwork, DividedModelsGoOnInTheMiddleOfUtterancesBitForBit) {
       {"grid", "method = 'model-parallel'\nworkers = 4\nstripes = 2\n"}};
   for (const auto& [name, parallel] : methods) {
     SCOPED_TRACE(name);
-    options.data.distribution = std::string(name) == "grid" ? "shares" : "pool";
+    options.data.distribution = std::string(name) == "grid" ? data::Distribution::kShares : data::Distribution::kPool;
     const TrainingSummary whole = Summary(name, kLstm, parallel, options);
     ASSERT_GT(whole.steps, kStopped);
     const CheckpointFolder checkpoints(CheckpointPath(folder_ / name), 0, 1, 1);
@@ -275,7 +275,7 @@ TEST_F(SequenceNetwork, AnotherNumberOfRanksGoesOnInTheMiddleOfUtterances) {
 TEST_F(SequenceNetwork, SecondOrderTrainingLearnsWhereverItsWorkersLive) {
   for (const char* network : {kTdnn, kLstm}) {
     TrainOptions options = Options();
-    options.data.distribution = "shares";
+    options.data.distribution = data::Distribution::kShares;
     options.schedule.epochs = 4;
     const std::string parallel = "method = 'hessian-free'\ndamping = 0.3\ncurvature-minibatches = 8\n";
     const std::string folder = network == kTdnn ? "tdnn" : "lstm";
@@ -295,9 +295,9 @@ TEST_F(SequenceNetwork, WhatCannotBeIsRefused) {
   TrainOptions options = Options();
   EXPECT_THROW(Together("pool", kLstm, "method = 'ssgd'\nworkers = 2\n", options), UsageError);
   EXPECT_THROW(Together("grid", kLstm, "method = 'model-parallel'\nworkers = 4\nstripes = 2\n", options), UsageError);
-  options.data.distribution = "shards";
+  options.data.distribution = data::Distribution::kShards;
   EXPECT_THROW(Together("shards", kTdnn, "method = 'pipeline'\nworkers = 2\n", options), UsageError);
-  options.data.distribution = "pool";
+  options.data.distribution = data::Distribution::kPool;
   options.data.chunk_frames = 0;
   EXPECT_THROW(TrainHere(Task("frames", kTdnn), options), UsageError);
   options = Options();

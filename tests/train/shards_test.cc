@@ -60,7 +60,7 @@ class ShardsOnLocalDisks : public ::testing::Test {
 
   static TrainOptions Options() {
     TrainOptions options = SmallOptions();
-    options.data.distribution = "shards";
+    options.data.distribution = Distribution::kShards;
     options.data.minibatch = 1024;
     options.schedule.epochs = 1;
     return options;
@@ -109,24 +109,24 @@ TEST_F(ShardsOnLocalDisks, AMissingOneEndsAllWorkersWithItsName) {
 TEST_F(ShardsOnLocalDisks, AreWhatAdmmTakesUnlessItIsToldOtherwise) {
   TrainingTask task = SmallTask(std::make_shared<const data::FrameStore>(folder_ / "store"), folder_ / "admm");
   const auto held_out = std::make_shared<const data::FrameStore>(folder_ / "held_out");
-  const auto chosen = [&](const std::string& method, int workers, const std::string& asked = "auto") {
+  const auto chosen = [&](const std::string& method, int workers, Distribution asked = Distribution::kAuto) {
     task.parallel = Config::Parse("method = \"" + method + "\"\n", "parallel");
     TrainOptions options = Options();
     options.data.distribution = asked;
     return ChooseDistribution(task, options, workers);
   };
-  EXPECT_EQ(chosen("admm", 2), "pool") << "no held-out store";
+  EXPECT_EQ(chosen("admm", 2), Distribution::kPool) << "no held-out store";
   task.held_out_store = held_out;
-  EXPECT_EQ(chosen("admm", 2), "shards");
-  EXPECT_EQ(chosen("admm", 1), "pool");
-  EXPECT_EQ(chosen("admm", 1000), "pool") << "not enough shards";
-  EXPECT_EQ(chosen("admm", 2, "shares"), "shares");
-  EXPECT_EQ(chosen("averaging", 2), "pool");
+  EXPECT_EQ(chosen("admm", 2), Distribution::kShards);
+  EXPECT_EQ(chosen("admm", 1), Distribution::kPool);
+  EXPECT_EQ(chosen("admm", 1000), Distribution::kPool) << "not enough shards";
+  EXPECT_EQ(chosen("admm", 2, Distribution::kShares), Distribution::kShares);
+  EXPECT_EQ(chosen("averaging", 2), Distribution::kPool);
   task.parallel = Config::Parse("method = \"admm\"\nsync-period = 4\n", "parallel");
   TrainOptions options = Options();
-  options.data.distribution = "auto";
+  options.data.distribution = Distribution::kAuto;
   std::vector<uint64_t> hashes;
-  for (const char* asked : {"auto", "shards"}) {
+  for (const Distribution asked : {Distribution::kAuto, Distribution::kShards}) {
     options.data.distribution = asked;
     comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
       SetComputeThreads(1);
@@ -139,8 +139,8 @@ TEST_F(ShardsOnLocalDisks, AreWhatAdmmTakesUnlessItIsToldOtherwise) {
 
 // Otherwise the objective of each worker is another one in every epoch.
 TEST_F(ShardsOnLocalDisks, WithoutThemAdmmSaysWhatItLoses) {
-  const auto said = [&](const std::string& method, const std::string& distribution) {
-    const std::string run = method + "-" + distribution;
+  const auto said = [&](const std::string& method, Distribution distribution) {
+    const std::string run = method + "-" + NameOf(distribution, data::kDistributions);
     TrainingTask task = SmallTask(std::make_shared<const data::FrameStore>(folder_ / "store"), folder_ / run);
     task.held_out_store = std::make_shared<const data::FrameStore>(folder_ / "held_out");
     task.parallel = Config::Parse("method = \"" + method + "\"\nsync-period = 4\n", "parallel");
@@ -156,13 +156,15 @@ TEST_F(ShardsOnLocalDisks, WithoutThemAdmmSaysWhatItLoses) {
     return text.str();
   };
   const std::string lost = "what a worker's multipliers have learned belongs to data that it has no more in the next";
-  for (const std::string distribution : {"pool", "shares"}) {
+  for (const Distribution distribution : {Distribution::kPool, Distribution::kShares}) {
+    const std::string name = NameOf(distribution, data::kDistributions);
     const std::string text = said("admm", distribution);
-    const size_t at = text.find("method 'admm' with data.distribution '" + distribution + "': " + lost);
+    const size_t at = text.find("method 'admm' with data.distribution '" + name + "': " + lost);
     EXPECT_NE(at, std::string::npos) << text;
     EXPECT_EQ(text.find(lost, at + 100), std::string::npos) << "by one worker, once";
   }
-  for (const auto& [method, distribution] : {std::pair("admm", "shards"), std::pair("averaging", "pool")}) {
+  for (const auto& [method, distribution] :
+       {std::pair("admm", Distribution::kShards), std::pair("averaging", Distribution::kPool)}) {
     EXPECT_EQ(said(method, distribution).find("belongs to data"), std::string::npos) << method;
   }
 }
@@ -175,7 +177,7 @@ TEST(UnequalShards, AreTrainedToTheEndByEveryMethodThatTakesThem) {
   WriteStore(folder / "held_out", 2, 500);
   const auto store = std::make_shared<const data::FrameStore>(folder / "store");
   TrainOptions options = SmallOptions();
-  options.data.distribution = "shards";
+  options.data.distribution = Distribution::kShards;
   options.data.minibatch = 512;
   options.schedule.epochs = 1;
   const data::MinibatchPool pool(store, options.data, 1, kWorkers);

@@ -87,7 +87,10 @@ class Affine : public Layer, public HasTangent, public Constrained {
   std::span<Parameter* const> parameters() override { return all_; }
   LayerProperties properties() const override { return {.whole_out_dim = options_.dim}; }
   HasTangent* tangent() override { return this; }
-  Constrained* constraint() override { return options_.orthonormal ? this : nullptr; }
+  Constrained* constraint() override {
+    const bool frozen = weight_.learning_rate_factor == 0;
+    return options_.orthonormal && !frozen ? this : nullptr;
+  }
 
   Config ToConfig() const override {
     if (all_.size() == 2) return OptionsToConfig(options_);
@@ -98,10 +101,10 @@ class Affine : public Layer, public HasTangent, public Constrained {
   ShiftedBlocks* input_blocks() override { return &input_blocks_; }
 
   // A layer that several ranks hold together is left as it is: none has all rows.
-  void AfterStep(int64_t step) override {
+  void AfterSteps(int64_t first, int64_t count) override {
     constexpr int64_t kEvery = 4;
-    const bool frozen = weight_.learning_rate_factor == 0;
-    if (!frozen && step % kEvery == 0 && out_dim() == options_.dim) MakeMoreOrthonormal();
+    const int64_t due = (first + kEvery - 1) / kEvery * kEvery;
+    if (due < first + count && out_dim() == options_.dim) MakeMoreOrthonormal();
   }
 
  protected:

@@ -42,6 +42,11 @@ struct BatchNormOptions {
   }
 };
 
+// Of ε: an input with less variance comes out with less than a hundredth of the deviation that it should have.
+constexpr double kStillShare = 1e-4;
+// Of the squared mean: less variance cannot be told from the rounding of the sums, which are floats.
+constexpr double kRounding = 1e-6;
+
 // Which rows are no padding. Valid until the next one is made in this thread.
 class Counted {
  public:
@@ -107,6 +112,14 @@ class BatchNorm : public Layer, public HasTangent, public HasStatistics {
   std::span<Parameter* const> buffers() override { return stored_; }
   HasStatistics* statistics() override { return frozen_ ? nullptr : this; }
   void ListStatistics(std::vector<Parameter*>& list) override { list.push_back(&sums_); }
+  void ListStillInputs(std::vector<StillInputs>& list) const override {
+    StillInputs inputs{&sums_, 0, columns_};
+    for (int64_t c = 0; c < columns_; ++c) {
+      const auto [mean, variance] = RunningMoments(c);
+      if (variance <= std::max(kStillShare * options_.epsilon, kRounding * mean * mean)) ++inputs.still;
+    }
+    list.push_back(inputs);
+  }
   void FreezeStatistics() override { frozen_ = true; }
   LayerProperties properties() const override { return {.symmetric = !options_.affine}; }
   HasTangent* tangent() override { return options_.affine ? this : nullptr; }
@@ -222,14 +235,23 @@ class BatchNorm : public Layer, public HasTangent, public HasStatistics {
     return all;
   }
 
+  struct Moments {
+    double mean;
+    double variance;
+  };
   // Without any statistics yet: mean 0 and variance 1.
+  Moments RunningMoments(int64_t c) const {
+    const auto count = static_cast<double>(sums_.value(0, c));
+    const double mean = count > 0 ? static_cast<double>(sums_.value(1, c)) / count : 0;
+    const double square = count > 0 ? static_cast<double>(sums_.value(2, c)) / count : 1;
+    return {mean, std::max(square - mean * mean, 0.0)};
+  }
+
   void RunningStatistics(MatrixView statistics) const {
     for (int64_t c = 0; c < statistics.cols(); ++c) {
-      const auto count = static_cast<double>(sums_.value(0, c));
-      const double mean = count > 0 ? static_cast<double>(sums_.value(1, c)) / count : 0;
-      const double square = count > 0 ? static_cast<double>(sums_.value(2, c)) / count : 1;
+      const auto [mean, variance] = RunningMoments(c);
       statistics(0, c) = static_cast<float>(mean);
-      statistics(1, c) = Scale(std::max(square - mean * mean, 0.0));
+      statistics(1, c) = Scale(variance);
     }
     LeaveOthers(statistics);
   }

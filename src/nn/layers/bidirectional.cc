@@ -76,9 +76,9 @@ Bidirectional::Bidirectional(const LayerArgs& args, int right, Network past)
 
 Constrained* Bidirectional::constraint() { return IsConstrained(past_) || IsConstrained(future_) ? this : nullptr; }
 
-void Bidirectional::AfterStep(int64_t step) {
-  past_.AfterStep(step);
-  future_.AfterStep(step);
+void Bidirectional::AfterSteps(int64_t first, int64_t count) {
+  past_.AfterSteps(first, count);
+  future_.AfterSteps(first, count);
 }
 
 Config Bidirectional::ToConfig() const {

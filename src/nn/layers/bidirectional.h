@@ -21,7 +21,7 @@ class Bidirectional : public Layer, public HasTangent, public Constrained {
   HasTangent* tangent() override { return past_.FirstWithoutTangent() == past_.num_layers() ? this : nullptr; }
   Constrained* constraint() override;
   void SetContextAbove(const TimeContext& above) override { past_.SetContextAbove(above); }
-  void AfterStep(int64_t step) override;
+  void AfterSteps(int64_t first, int64_t count) override;
   Config ToConfig() const override;
 
  protected:

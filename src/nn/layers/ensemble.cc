@@ -154,12 +154,16 @@ void Ensemble::ListStatistics(std::vector<Parameter*>& list) {
   for (Member& member : members_) member.network.ListStatistics(list);
 }
 
+void Ensemble::ListStillInputs(std::vector<StillInputs>& list) const {
+  for (const Member& member : members_) member.network.ListStillUnits(list);
+}
+
 void Ensemble::FreezeStatistics() {
   for (Member& member : members_) member.network.FreezeStatistics();
 }
 
-void Ensemble::AfterStep(int64_t step) {
-  for (Member& member : members_) member.network.AfterStep(step);
+void Ensemble::AfterSteps(int64_t first, int64_t count) {
+  for (Member& member : members_) member.network.AfterSteps(first, count);
 }
 
 Config Ensemble::ToConfig() const {

@@ -34,8 +34,9 @@ class Ensemble : public Layer, public HasTangent, public HasStatistics, public C
   void ResetStatistics() override;
   void AccumulateStatistics(Workspace& ws) override;
   void ListStatistics(std::vector<Parameter*>& list) override;
+  void ListStillInputs(std::vector<StillInputs>& list) const override;
   void FreezeStatistics() override;
-  void AfterStep(int64_t step) override;
+  void AfterSteps(int64_t first, int64_t count) override;
   Config ToConfig() const override;
 
  protected:

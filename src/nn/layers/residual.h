@@ -24,8 +24,9 @@ class Residual : public Layer, public HasTangent, public HasStatistics, public C
   void ResetStatistics() override { inner_.ResetStatistics(); }
   void AccumulateStatistics(Workspace& ws) override { inner_.AccumulateStatistics(ws.Child(0)); }
   void ListStatistics(std::vector<Parameter*>& list) override { inner_.ListStatistics(list); }
+  void ListStillInputs(std::vector<StillInputs>& list) const override { inner_.ListStillUnits(list); }
   void FreezeStatistics() override { inner_.FreezeStatistics(); }
-  void AfterStep(int64_t step) override { inner_.AfterStep(step); }
+  void AfterSteps(int64_t first, int64_t count) override { inner_.AfterSteps(first, count); }
   Config ToConfig() const override;
 
  protected:

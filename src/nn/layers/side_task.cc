@@ -103,7 +103,7 @@ class SideTask : public Layer, public Constrained {
     Layer::SetContextAbove(above);
     classifier_.SetContextAbove(above);
   }
-  void AfterStep(int64_t step) override { classifier_.AfterStep(step); }
+  void AfterSteps(int64_t first, int64_t count) override { classifier_.AfterSteps(first, count); }
   std::span<Parameter* const> parameters() override { return classifier_.parameters(); }
   std::span<Parameter* const> buffers() override { return classifier_.buffers(); }
   LayerProperties properties() const override { return {.in_place = true}; }
