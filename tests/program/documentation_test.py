@@ -251,12 +251,15 @@ class Reference(unittest.TestCase):
 
     def test_it_names_what_all_layers_and_all_methods_take(self):
         printed = run("help", "--reference").stdout
-        for chapter, source, name in (("\n## Layers\n", "src/nn/layer.cc", "kCommonLayerKeys"),
-                                      ("\n## Parallel methods\n", "src/parallel/strategy.cc", "kCommonStrategyKeys")):
-            keys = re.search(rf"{name} = {{([^}}]*)}}", (SOURCES / source).read_text()).group(1)
+        for chapter, source, place, key in (
+                ("\n## Layers\n", "src/nn/layer.h", r"struct CommonLayerOptions {(.*?)\n};", r'\bv\("([\w-]+)"'),
+                ("\n## Parallel methods\n", "src/parallel/strategy.cc", r"kCommonStrategyKeys = {([^}]*)}",
+                 r'"([\w-]+)"')):
+            keys = re.findall(key, re.search(place, (SOURCES / source).read_text(), re.DOTALL).group(1))
+            self.assertTrue(keys)
             introduction = printed.partition(chapter)[2].partition("\n### ")[0]
-            for key in re.findall(r'"([\w-]+)"', keys):
-                self.assertIn(f"`{key}`", introduction)
+            for name in keys:
+                self.assertIn(f"`{name}`", introduction)
 
     def test_it_has_the_options_of_a_layer_that_holds_others(self):
         section = run("help", "--reference").stdout.partition("\n### layer: bidirectional\n")[2].partition("\n### ")[0]
