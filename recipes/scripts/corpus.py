@@ -4,6 +4,7 @@ import os
 import re
 import sys
 
+CMUDICT = "/usr/share/pocketsphinx/model/en-us/cmudict-en-us.dict"
 DIGITS = "zero one two three four five six seven eight nine".split()
 
 
@@ -67,6 +68,20 @@ def read_table(path):
     if not os.path.exists(path):
         return {}
     return dict((line.split(None, 1) + [""])[:2] for line in read_lines(path) if line.strip())
+
+
+def pronunciations_of(words, dictionary=CMUDICT):
+    """{word: [phones, …]}, of those that the dictionary has; their further lines end in a number, as CMUdict's "god(2)"."""
+    if not os.path.exists(dictionary):
+        sys.exit(f"{os.path.basename(sys.argv[0])}: the dictionary '{dictionary}' is missing"
+                 + ("; install the Debian package pocketsphinx-en-us" if dictionary == CMUDICT else ""))
+    pronunciations = {}
+    for line in read_lines(dictionary):
+        word, *phones = line.split() or [""]
+        word = re.sub(r"\(\d+\)$", "", word)
+        if word in words:
+            pronunciations.setdefault(word, []).append(" ".join(phones))
+    return pronunciations
 
 
 def absolute_path(reference, data):

@@ -4,26 +4,11 @@
 Writes OUT in Kaldi's form, WORD PHONE PHONE …, several lines for several pronunciations, silence and unknown words first.
 """
 import argparse
-import os
-import re
 import subprocess
-import sys
 
 import corpus
 
-CMUDICT = "/usr/share/pocketsphinx/model/en-us/cmudict-en-us.dict"
 FLITE_PHONES = {"ax": "AH", "axr": "ER", "ix": "IH", "el": "AH L", "em": "AH M", "en": "AH N", "dx": "T", "nx": "N"}
-
-
-def cmudict(words):
-    pronunciations = {}
-    with open(CMUDICT, encoding="utf-8") as file:
-        for line in file:
-            word, *phones = line.split()
-            word = re.sub(r"\(\d+\)$", "", word)
-            if word in words:
-                pronunciations.setdefault(word, []).append(" ".join(phones))
-    return pronunciations
 
 
 def by_rule(word):
@@ -38,9 +23,7 @@ def main():
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
     words = corpus.read_lines(options.vocabulary)
-    if not os.path.exists(CMUDICT):
-        sys.exit(f"demo_lexicon: '{CMUDICT}' is missing; install the Debian package pocketsphinx-en-us")
-    known = cmudict(set(words))
+    known = corpus.pronunciations_of(set(words))
     lines = ["<SIL> SIL", "<UNK> SPN"]
     for word in words:
         lines += [f"{word} {phones}" for phones in known.get(word) or [by_rule(word)]]

@@ -13,7 +13,6 @@ import sys
 
 import corpus
 
-CMUDICT = "/usr/share/pocketsphinx/model/en-us/cmudict-en-us.dict"
 WORD = re.compile(r"[a-z]+('[a-z]+)*")
 SENTENCE_END = 0.05  # a sentence of twenty words
 
@@ -31,22 +30,6 @@ def frequencies(path):
     return wordfreq.get_frequency_dict("en", wordlist="large")
 
 
-def pronunciations_of(words, path):
-    """{word: [phones, …]}, of those that the dictionary has"""
-    if not os.path.exists(path):
-        sys.exit(f"more_words: the dictionary '{path}' is missing"
-                 + ("; install the Debian package pocketsphinx-en-us" if path == CMUDICT else ""))
-    pronunciations = {}
-    for line in corpus.read_lines(path):
-        if not line.strip():
-            continue
-        word, *phones = line.split()
-        word = re.sub(r"\(\d+\)$", "", word)
-        if word in words:
-            pronunciations.setdefault(word, []).append(" ".join(phones))
-    return pronunciations
-
-
 def unigrams(chosen):
     """Lines of an ARPA file."""
     total = sum(chosen.values())
@@ -61,7 +44,7 @@ def main():
     parser.add_argument("--lexicon", required=True)
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--words", type=int, default=200000, help="in all, those of the lexicon included")
-    parser.add_argument("--dictionary", default=CMUDICT, help="words in small letters and their phones, as CMUdict's")
+    parser.add_argument("--dictionary", default=corpus.CMUDICT, help="words in small letters and their phones, as CMUdict's")
     parser.add_argument("--frequencies", default="", help="file of lines WORD FREQUENCY; empty: the package wordfreq")
     options = parser.parse_args()
     lexicon = [line for line in corpus.read_lines(options.lexicon) if line.strip()]
@@ -72,7 +55,7 @@ def main():
     chosen = {w: -f for f, w in sorted(others)[:max(0, options.words - len(have))]}
     if not chosen:
         sys.exit(f"more_words: the lexicon has {len(have)} words and lacks none of the {options.words} that are wanted")
-    said = pronunciations_of(chosen.keys(), options.dictionary)
+    said = corpus.pronunciations_of(chosen.keys(), options.dictionary)
     known = [f"{cased(w)} {phones}" for w in sorted(said) for phones in said[w]]
     corpus.write_lines(os.path.join(options.out, "known.txt"), lexicon + known)
     corpus.write_lines(os.path.join(options.out, "unknown.txt"), [cased(w) for w in sorted(chosen) if w not in said])
