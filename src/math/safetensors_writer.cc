@@ -182,6 +182,7 @@ void SafetensorsWriter::Write(AtomicFile& file) const {
   out.seekp(static_cast<std::streamoff>(sizeof(header_bytes)));
   const std::string final_text = Header(order, checksum, file.path());
   Put(out, std::as_bytes(std::span(final_text)));
+  file.CheckStream();  // here errno still says why
 }
 
 }  // namespace antiphon

@@ -25,7 +25,11 @@ AtomicFile& GraphFolder::New(const std::string& name) {
   return file->second;
 }
 
-void GraphFolder::Write(const std::string& name, std::string_view text) { New(name).stream() << text; }
+void GraphFolder::Write(const std::string& name, std::string_view text) {
+  AtomicFile& file = New(name);
+  file.stream() << text;
+  file.CheckStream();  // here errno still says why
+}
 
 std::string GraphFolder::NewChecksum(const std::string& name) {
   AtomicFile& file = files_.at(name);
