@@ -85,7 +85,8 @@ fs::path NewTemporaryPath(const fs::path& path) {
          fmt::format("{}{}{}-{:x}{}", path.filename().string(), HostMark(), ::getpid(), number + count++, kEnding);
 }
 
-// Shared, so that a second descriptor can take the lock over from the first. Where there are no locks, nobody removes.
+// Shared, so that a second descriptor can take the lock over from the first. Where locks do not work, that of
+// RemoveUnlocked fails, too, and the file stays.
 bool LockTemporary(const FileDescriptor& file) {
   struct stat state {};
   return LockWhole(file, LOCK_SH) != 0 || ::fstat(file.get(), &state) != 0 || state.st_nlink > 0;

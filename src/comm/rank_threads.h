@@ -15,8 +15,8 @@ class RankLost : public PeerError {
   using PeerError::PeerError;
 };
 
-/// Thrown by all ranks together, which have agreed to stop: ends nobody but its own rank, as WorldEnds
-/// (comm/process_group.h) does.
+/// Thrown by every rank once all have agreed to stop. As WorldEnds (comm/process_group.h), it ends the rank that throws
+/// it and does not break off the others, which throw it themselves.
 class AgreedToStop : public Cancelled {
   using Cancelled::Cancelled;
 };

@@ -77,7 +77,7 @@ std::vector<FeatureMaker::Handle> FeatureMaker::Ask(int64_t epoch, std::span<con
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
-    // Readers take what they need from anywhere in the queue, and without threads nobody else looks at it.
+    // Readers take what they need from anywhere in the queue. Without threads no worker takes the rest off it.
     std::erase_if(queue_, [](const std::weak_ptr<Made>& queued) {
       const Handle made = queued.lock();
       return !made || made->taken;
