@@ -9,60 +9,69 @@
 namespace antiphon {
 namespace {
 
-// A panel and a sliver of this depth fit into the first cache, a strip's panels and a block of slivers into the second.
+// A panel and a sliver of this depth fit into the first cache, a block of slivers or of panels into the second.
 constexpr int64_t kMostDepth = 256;
-constexpr int64_t kStripCols = 256;
 constexpr int64_t kBlockSlivers = 16;
-// The packed left factor stays in the last cache, however many rows there are.
-constexpr int64_t kLeftBytes = int64_t{16} << 20;
+constexpr int64_t kBlockCols = 256;
+// What all tasks read, packed, stays in the last cache.
+constexpr int64_t kSharedBytes = int64_t{8} << 20;
 // Below this, other threads are not woken.
 constexpr int64_t kOperationsPerTask = int64_t{1} << 18;
+constexpr int64_t kTasksPerThread = 4;
+// Rows this many bytes apart, or a multiple, share a few lines of a cache.
+constexpr int64_t kCacheWayBytes = 4096;
 
 int64_t PartsOf(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
 // Memory of a thread for what it packs; grows to what the largest product needs.
-float* LeftMemory(int64_t values) {
+float* SharedMemory(int64_t values) {
   thread_local Matrix memory;
   memory.Resize(1, values);
   return memory.data();
 }
-float* RightMemory(int64_t values) {
+float* BlockMemory(int64_t values) {
   thread_local Matrix memory;
   memory.Resize(1, values);
   return memory.data();
 }
 
-// The rows [first_row, first_row + rows) of a product.
-class RowsOfProduct {
+struct Range {
+  int64_t begin = 0, end = 0;
+
+  int64_t size() const { return end - begin; }
+  /// Part i of `parts` of nearly the same size.
+  Range Part(int64_t i, int64_t parts) const { return {begin + size() * i / parts, begin + size() * (i + 1) / parts}; }
+};
+
+// The factor with fewer lines (rows of the left one, columns of the right one) is packed once for all tasks. The other
+// is divided among the tasks, each of which packs a block of it when it needs it, and finds it in its second cache.
+class TiledProduct {
  public:
-  RowsOfProduct(const MatrixProduct& product, const ProductTile& tile, int64_t first_row, int64_t rows)
+  TiledProduct(const MatrixProduct& product, const ProductTile& tile)
       : p_(product),
         tile_(tile),
         pack_(product.bf16 ? tile.pack_bf16 : tile.pack),
         value_bytes_(product.bf16 ? 2 : 4),
-        first_row_(first_row),
-        rows_(rows),
-        slivers_(PartsOf(rows, kSliverRows)),
-        panels_(PartsOf(product.n, tile.panel_cols)),
+        slivers_{0, PartsOf(product.m, kSliverRows)},
+        panels_{0, PartsOf(product.n, tile.panel_cols)},
         chunks_(PartsOf(product.k, kMostDepth)),
-        left_(LeftMemory(slivers_ * kSliverRows * product.k)) {}
+        in_place_(!product.trans_a && !product.bf16 && product.lda * 4 % kCacheWayBytes != 0),
+        by_rows_(product.n <= product.m) {}
 
   void Run() {
-    const int64_t share = kBlockSlivers;
-    const int64_t parts = PartsOf(slivers_, share);
-    Parallel(parts * chunks_, rows_ * p_.k * 8, [&](int64_t task) {
-      PackLeft(task / parts, task % parts * share, std::min(slivers_, (task % parts + 1) * share));
-    });
-    // As many tasks as keep all threads busy to the end: which one computes an element changes nothing.
-    const int64_t strip = std::max<int64_t>(1, kStripCols / tile_.panel_cols);
-    const int64_t strips = PartsOf(panels_, strip);
-    const int64_t wanted = PartsOf(4 * int64_t{ComputeThreads()}, strips);
-    const int64_t row_parts = std::clamp<int64_t>(slivers_ / kBlockSlivers, 1, wanted);
-    Parallel(strips * row_parts, 2 * rows_ * p_.n * p_.k, [&](int64_t task) {
-      const int64_t part = task / strips, s = task % strips;
-      MultiplyStrip(slivers_ * part / row_parts, slivers_ * (part + 1) / row_parts, s * strip,
-                    std::min(panels_, (s + 1) * strip));
-    });
+    const int64_t lines = by_rows_ ? panels_.size() * tile_.panel_cols : slivers_.size() * kSliverRows;
+    const int64_t most = std::max<int64_t>(1, kSharedBytes / 4 / (lines * std::min(p_.k, kMostDepth)));
+    const int64_t ranges = PartsOf(chunks_, most);
+    for (int64_t i = 0; i < ranges; ++i) {
+      chunk_range_ = Range{0, chunks_}.Part(i, ranges);
+      PackShared();
+      const int64_t wanted = kTasksPerThread * ComputeThreads();
+      const Range all = by_rows_ ? slivers_ : panels_;
+      const int64_t tasks = std::min(all.size(), wanted);
+      Parallel(tasks, 2 * p_.m * p_.n * p_.k, [&](int64_t task) {
+        by_rows_ ? MultiplyRows(all.Part(task, tasks)) : MultiplyCols(all.Part(task, tasks));
+      });
+    }
   }
 
  private:
@@ -75,97 +84,126 @@ class RowsOfProduct {
     ParallelPieces(tasks, [&](int64_t t, int /*thread*/) { body(t); });
   }
 
-  int64_t ChunkBegin(int64_t chunk) const { return p_.k * chunk / chunks_; }
-  float* Sliver(int64_t chunk, int64_t sliver) const {
-    const int64_t begin = ChunkBegin(chunk), depth = ChunkBegin(chunk + 1) - begin;
-    return left_ + kSliverRows * (slivers_ * begin + sliver * depth);
-  }
+  Range DepthOf(int64_t chunk) const { return Range{0, p_.k}.Part(chunk, chunks_); }
   const void* At(const void* matrix, int64_t index) const {
     return static_cast<const std::byte*>(matrix) + index * value_bytes_;
   }
 
-  void PackLeft(int64_t chunk, int64_t begin, int64_t end) const {
-    const int64_t first = ChunkBegin(chunk), depth = ChunkBegin(chunk + 1) - first;
+  void PackLeft(int64_t chunk, Range slivers, float* to) const {
+    const Range depth = DepthOf(chunk);
     const int64_t row_stride = p_.trans_a ? 1 : p_.lda, depth_stride = p_.trans_a ? p_.lda : 1;
-    pack_({.from = At(p_.a, (first_row_ + begin * kSliverRows) * row_stride + first * depth_stride),
+    const int64_t row = slivers.begin * kSliverRows;
+    pack_({.from = At(p_.a, row * row_stride + depth.begin * depth_stride),
            .line_stride = row_stride,
            .depth_stride = depth_stride,
-           .lines = std::min(end * kSliverRows, rows_) - begin * kSliverRows,
-           .depth = depth,
+           .lines = std::min(slivers.end * kSliverRows, p_.m) - row,
+           .depth = depth.size(),
            .width = kSliverRows,
-           .to = Sliver(chunk, begin)});
+           .to = to});
   }
 
-  // Panels [begin, end) of a chunk, one after the other.
-  void PackRight(int64_t chunk, int64_t begin, int64_t end, float* to) const {
-    const int64_t first = ChunkBegin(chunk), depth = ChunkBegin(chunk + 1) - first;
+  void PackRight(int64_t chunk, Range panels, float* to) const {
+    const Range depth = DepthOf(chunk);
     const int64_t col_stride = p_.trans_b ? p_.ldb : 1, depth_stride = p_.trans_b ? 1 : p_.ldb;
-    const int64_t col = begin * tile_.panel_cols;
-    pack_({.from = At(p_.b, col * col_stride + first * depth_stride),
+    const int64_t col = panels.begin * tile_.panel_cols;
+    pack_({.from = At(p_.b, col * col_stride + depth.begin * depth_stride),
            .line_stride = col_stride,
            .depth_stride = depth_stride,
-           .lines = std::min(end * tile_.panel_cols, p_.n) - col,
-           .depth = depth,
+           .lines = std::min(panels.end * tile_.panel_cols, p_.n) - col,
+           .depth = depth.size(),
            .width = tile_.panel_cols,
            .to = to});
   }
 
-  void MultiplyStrip(int64_t first_sliver, int64_t last_sliver, int64_t first_panel, int64_t last_panel) const {
-    float* const right = RightMemory((last_panel - first_panel) * tile_.panel_cols * std::min(p_.k, kMostDepth));
-    for (int64_t chunk = 0; chunk < chunks_; ++chunk) {
-      PackRight(chunk, first_panel, last_panel, right);
-      for (int64_t s = first_sliver; s < last_sliver; s += kBlockSlivers) {
-        MultiplyBlock(chunk, s, std::min(last_sliver, s + kBlockSlivers), first_panel, last_panel, right);
+  // Of the range's chunks, one after the other.
+  void PackShared() {
+    if (!by_rows_ && in_place_) return;
+    const Range all = by_rows_ ? panels_ : slivers_;
+    const int64_t width = by_rows_ ? tile_.panel_cols : kSliverRows;
+    shared_ =
+        SharedMemory(all.size() * width * (DepthOf(chunk_range_.end - 1).end - DepthOf(chunk_range_.begin).begin));
+    const int64_t parts = std::min<int64_t>(all.size(), PartsOf(all.size() * width, kBlockCols));
+    Parallel(parts * chunk_range_.size(), all.size() * width * p_.k * 8, [&](int64_t task) {
+      const int64_t chunk = chunk_range_.begin + task / parts;
+      const Range part = all.Part(task % parts, parts);
+      by_rows_ ? PackRight(chunk, part, Shared(chunk, part.begin)) : PackLeft(chunk, part, Shared(chunk, part.begin));
+    });
+  }
+  float* Shared(int64_t chunk, int64_t line) const {
+    const Range depth = DepthOf(chunk);
+    const int64_t before = depth.begin - DepthOf(chunk_range_.begin).begin;
+    return by_rows_ ? shared_ + tile_.panel_cols * (panels_.size() * before + line * depth.size())
+                    : shared_ + kSliverRows * (slivers_.size() * before + line * depth.size());
+  }
+
+  void MultiplyRows(Range slivers) const {
+    const int64_t blocks = PartsOf(slivers.size(), kBlockSlivers);
+    float* const left = in_place_ ? nullptr : BlockMemory(kBlockSlivers * kSliverRows * std::min(p_.k, kMostDepth));
+    for (int64_t i = 0; i < blocks; ++i) {
+      const Range block = slivers.Part(i, blocks);
+      for (int64_t chunk = chunk_range_.begin; chunk < chunk_range_.end; ++chunk) {
+        if (!in_place_) PackLeft(chunk, block, left);
+        MultiplyBlock(chunk, block, panels_, left, Shared(chunk, 0));
       }
     }
   }
 
-  void MultiplyBlock(int64_t chunk, int64_t first_sliver, int64_t last_sliver, int64_t first_panel, int64_t last_panel,
-                     const float* right) const {
-    const int64_t depth = ChunkBegin(chunk + 1) - ChunkBegin(chunk), width = tile_.panel_cols;
-    for (int64_t panel = first_panel; panel < last_panel; ++panel, right += depth * width) {
-      for (int64_t s = first_sliver; s < last_sliver; ++s) {
-        tile_.multiply({.sliver = Sliver(chunk, s),
-                        .panel = right,
-                        .depth = depth,
-                        .c = C(s, panel),
-                        .c_stride = p_.ldc,
-                        .rows = std::min(kSliverRows, rows_ - s * kSliverRows),
-                        .cols = std::min(width, p_.n - panel * width),
-                        .alpha = p_.alpha,
-                        .accumulate = chunk == 0 ? p_.accumulate : 1.0f});
+  void MultiplyCols(Range panels) const {
+    const int64_t most = std::max<int64_t>(1, kBlockCols / tile_.panel_cols), blocks = PartsOf(panels.size(), most);
+    float* const right = BlockMemory(most * tile_.panel_cols * std::min(p_.k, kMostDepth));
+    for (int64_t i = 0; i < blocks; ++i) {
+      const Range block = panels.Part(i, blocks);
+      for (int64_t chunk = chunk_range_.begin; chunk < chunk_range_.end; ++chunk) {
+        PackRight(chunk, block, right);
+        for (int64_t first = 0; first < slivers_.end; first += kBlockSlivers) {
+          MultiplyBlock(chunk, {first, std::min(slivers_.end, first + kBlockSlivers)}, block,
+                        in_place_ ? nullptr : Shared(chunk, first), right);
+        }
+      }
+    }
+  }
+
+  // `left` and `right` are the slivers and panels, packed one after the other.
+  void MultiplyBlock(int64_t chunk, Range slivers, Range panels, const float* left, const float* right) const {
+    const Range depth = DepthOf(chunk);
+    const int64_t width = tile_.panel_cols, sliver_values = kSliverRows * depth.size();
+    const auto multiply = in_place_ ? tile_.multiply_rows : tile_.multiply;
+    for (int64_t panel = panels.begin; panel < panels.end; ++panel, right += depth.size() * width) {
+      for (int64_t s = slivers.begin; s < slivers.end; ++s) {
+        const int64_t row = s * kSliverRows, col = panel * width;
+        multiply({.left = in_place_ ? static_cast<const float*>(p_.a) + row * p_.lda + depth.begin
+                                    : left + (s - slivers.begin) * sliver_values,
+                  .left_stride = p_.lda,
+                  .panel = right,
+                  .depth = depth.size(),
+                  .c = p_.c + row * p_.ldc + col,
+                  .c_stride = p_.ldc,
+                  .rows = std::min(kSliverRows, p_.m - row),
+                  .cols = std::min(width, p_.n - col),
+                  .alpha = p_.alpha,
+                  .accumulate = chunk == 0 ? p_.accumulate : 1.0f});
       }
     }
     if (chunk + 1 < chunks_ || (p_.bias == nullptr && p_.activation == Activation::kNone)) return;
-    const int64_t col = first_panel * width, cols = std::min(p_.n, last_panel * width) - col;
-    const int64_t last_row = std::min(rows_, last_sliver * kSliverRows);
-    for (int64_t r = first_sliver * kSliverRows; r < last_row; ++r) {
-      tile_.finish(p_.c + (first_row_ + r) * p_.ldc + col, p_.bias == nullptr ? nullptr : p_.bias + col, p_.activation,
-                   cols);
+    const int64_t col = panels.begin * width, cols = std::min(p_.n, panels.end * width) - col;
+    for (int64_t r = slivers.begin * kSliverRows; r < std::min(p_.m, slivers.end * kSliverRows); ++r) {
+      tile_.finish(p_.c + r * p_.ldc + col, p_.bias == nullptr ? nullptr : p_.bias + col, p_.activation, cols);
     }
-  }
-
-  float* C(int64_t sliver, int64_t panel) const {
-    return p_.c + (first_row_ + sliver * kSliverRows) * p_.ldc + panel * tile_.panel_cols;
   }
 
   const MatrixProduct& p_;
   const ProductTile& tile_;
   void (*const pack_)(const PackArgs&);
-  const int64_t value_bytes_, first_row_, rows_, slivers_, panels_, chunks_;
-  float* const left_;
+  const int64_t value_bytes_;
+  const Range slivers_, panels_;
+  const int64_t chunks_;
+  const bool in_place_, by_rows_;
+  Range chunk_range_;
+  float* shared_ = nullptr;
 };
 
 }  // namespace
 
-void MultiplyPacked(const MatrixProduct& product) {
-  const ProductTile& tile = ProductTile::OfCpu();
-  const int64_t most = std::max(kBlockSlivers * kSliverRows, kLeftBytes / 4 / product.k / kSliverRows * kSliverRows);
-  const int64_t parts = PartsOf(product.m, most);
-  const int64_t rows = PartsOf(PartsOf(product.m, parts), kSliverRows) * kSliverRows;
-  for (int64_t first = 0; first < product.m; first += rows) {
-    RowsOfProduct(product, tile, first, std::min(rows, product.m - first)).Run();
-  }
-}
+void MultiplyPacked(const MatrixProduct& product) { TiledProduct(product, ProductTile::OfCpu()).Run(); }
 
 }  // namespace antiphon

@@ -132,7 +132,24 @@ HWY_INLINE void StoreRows(const TileArgs& args, const Vector (&sums)[kSliverRows
   }
 }
 
-void Multiply(const TileArgs& args) {
+// One step of the depth of the left factor's rows, at most kSliverRows: from a sliver, or from where the matrix has
+// them.
+struct FromSliver {
+  explicit FromSliver(const TileArgs& args) : left(args.left) {}
+  HWY_INLINE float operator()(int64_t k, int r) const { return left[k * kSliverRows + r]; }
+  const float* left;
+};
+struct FromRows {
+  explicit FromRows(const TileArgs& args) {
+    // A row that is not there stands for itself by the last one; its sums are not stored.
+    for (int r = 0; r < kSliverRows; ++r) row[r] = args.left + std::min<int64_t>(r, args.rows - 1) * args.left_stride;
+  }
+  HWY_INLINE float operator()(int64_t k, int r) const { return row[r][k]; }
+  const float* row[kSliverRows];
+};
+
+template <class Left>
+HWY_INLINE void MultiplyTile(const TileArgs& args) {
   const Lanes d;
   Vector sums[kSliverRows][kVectors];
   ANTIPHON_UNROLL for (int r = 0; r < kSliverRows; ++r) {
@@ -142,13 +159,13 @@ void Multiply(const TileArgs& args) {
     hwy::Prefetch(args.c + r * args.c_stride);
     hwy::Prefetch(args.c + r * args.c_stride + args.cols - 1);
   }
-  const float* x = args.sliver;
+  const Left left(args);
   const float* w = args.panel;
-  for (int64_t k = 0; k < args.depth; ++k, x += kSliverRows, w += kPanelCols) {
+  for (int64_t k = 0; k < args.depth; ++k, w += kPanelCols) {
     Vector weight[kVectors];
     ANTIPHON_UNROLL for (int v = 0; v < kVectors; ++v) weight[v] = hn::Load(d, w + v * kLanes);
     ANTIPHON_UNROLL for (int r = 0; r < kSliverRows; ++r) {
-      const auto value = hn::Set(d, x[r]);
+      const auto value = hn::Set(d, left(k, r));
       ANTIPHON_UNROLL for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(value, weight[v], sums[r][v]);
     }
   }
@@ -170,6 +187,9 @@ void Multiply(const TileArgs& args) {
   });
 }
 
+void Multiply(const TileArgs& args) { MultiplyTile<FromSliver>(args); }
+void MultiplyRows(const TileArgs& args) { MultiplyTile<FromRows>(args); }
+
 template <Activation kF>
 HWY_INLINE void FinishRow(float* row, const float* bias, int64_t n) {
   const hn::ScalableTag<float> d;
@@ -188,7 +208,7 @@ void Finish(float* row, const float* bias, Activation activation, int64_t n) {
 }
 
 const ProductTile* Tile() {
-  static constexpr ProductTile kTile = {kPanelCols, &Pack, &PackBf16, &Multiply, &Finish};
+  static constexpr ProductTile kTile = {kPanelCols, &Pack, &PackBf16, &Multiply, &MultiplyRows, &Finish};
   return &kTile;
 }
 

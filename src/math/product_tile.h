@@ -3,6 +3,7 @@
 //
 // The left factor's rows stand in slivers of kSliverRows, the right factor's columns in panels of `panel_cols` (two or
 // four vectors): of each, depth step by depth step, all rows or columns together; what is beyond the matrix is zero.
+// Rows of floats may also be read as they lie in the matrix.
 //
 // A tile's sums are taken in the order of the depth, one multiply-add after another, whatever stands around them: an
 // element of the product has the same bits wherever blocks are cut. Instruction sets differ only in whether the
@@ -31,7 +32,8 @@ struct PackArgs {
 };
 
 struct TileArgs {
-  const float* sliver = nullptr;
+  const float* left = nullptr;  // a sliver, or the first of its rows in the matrix
+  int64_t left_stride = 0;      // from row to row of the matrix
   const float* panel = nullptr;
   int64_t depth = 0;
   float* c = nullptr;
@@ -45,7 +47,8 @@ struct ProductTile {
   int64_t panel_cols;
   void (*pack)(const PackArgs& args);
   void (*pack_bf16)(const PackArgs& args);
-  void (*multiply)(const TileArgs& args);
+  void (*multiply)(const TileArgs& args);       // of a sliver
+  void (*multiply_rows)(const TileArgs& args);  // of rows as they lie in the matrix
   /// row = f(row + bias) of n elements; bias may be null.
   void (*finish)(float* row, const float* bias, Activation activation, int64_t n);
 

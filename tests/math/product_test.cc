@@ -97,10 +97,11 @@ class Trial {
   MatrixProduct product_;
 };
 
-// Every class of shapes: single rows and columns, edges of tiles, many pieces of the depth, long and flat ones.
-constexpr ProductShape kProductShapes[] = {{1, 1, 1},       {1, 500, 300},   {300, 1, 500},  {6, 16, 256},
-                                           {7, 17, 257},    {64, 64, 1},     {5, 300, 77},   {97, 130, 33},
-                                           {256, 80, 1000}, {80, 1000, 256}, {700, 300, 64}, {13, 40, 2000}};
+// Every class of shapes: single rows and columns, edges of tiles, many pieces of the depth, long and flat ones, rows 4
+// kB apart.
+constexpr ProductShape kProductShapes[] = {
+    {1, 1, 1},     {1, 500, 300},   {300, 1, 500},   {6, 16, 256},   {7, 17, 257},   {64, 64, 1},   {5, 300, 77},
+    {97, 130, 33}, {256, 80, 1000}, {80, 1000, 256}, {700, 300, 64}, {13, 40, 2000}, {50, 40, 1019}};
 
 template <class Body>
 void ForAll(Body body) {
@@ -174,6 +175,23 @@ TEST(Product, HasTheSameBitsBesideOtherWork) {
   }
   stop = true;
   for (std::thread& thread : busy) thread.join();
+}
+
+// So deep and wide that what all tasks share is packed in parts.
+TEST(Product, OfPanelsIsThePlainSumOfALargeOne) {
+  for (const bool trans_a : {false, true}) {
+    for (const ProductShape& shape : {ProductShape{1450, 1400, 1700}, ProductShape{1400, 1450, 1700}}) {
+      Trial<float> trial(shape, trans_a, true);
+      trial.product().accumulate = 1.0f;
+      const std::vector<float> found = trial.Run(&MultiplyPacked, 3);
+      ASSERT_EQ(trial.Run(&MultiplyPacked, 1), found);
+      for (int64_t i = 0; i < shape.m; i += 97) {
+        for (int64_t j = 0; j < shape.n; j += 89) {
+          ASSERT_NEAR(found[static_cast<size_t>(i * trial.product().ldc + j)], trial.Sum(i, j) + 1, 0.02);
+        }
+      }
+    }
+  }
 }
 
 // What a product of our own gives for an element does not depend on what stands around it.
