@@ -13,17 +13,20 @@ namespace {
 constexpr int64_t kMostDepth = 256;
 constexpr int64_t kBlockSlivers = 16;
 constexpr int64_t kBlockCols = 256;
-// What all tasks read, packed, stays in the last cache.
+// What all tasks read, packed, stays in the last cache, if it has up to 8192 lines.
 constexpr int64_t kSharedBytes = int64_t{8} << 20;
-// Below this, other threads are not woken.
-constexpr int64_t kOperationsPerTask = int64_t{1} << 18;
+// With fewer, other threads are not woken.
+constexpr int64_t kFewOperations = int64_t{1} << 19;
+// Tasks for each thread, as long as they have so many slivers or panels, which read what all share once for all of
+// them.
 constexpr int64_t kTasksPerThread = 4;
-// Rows this many bytes apart, or a multiple, share a few lines of a cache.
+constexpr int64_t kLeastLines = 4;
+// Rows so many bytes apart, or a multiple of it, take the same few places of a cache from one another.
 constexpr int64_t kCacheWayBytes = 4096;
 
 int64_t PartsOf(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
-// Memory of a thread for what it packs; grows to what the largest product needs.
+// Memory of a thread for what it packs, for its helpers or for itself; grows to what the largest product needs.
 float* SharedMemory(int64_t values) {
   thread_local Matrix memory;
   memory.Resize(1, values);
@@ -43,8 +46,9 @@ struct Range {
   Range Part(int64_t i, int64_t parts) const { return {begin + size() * i / parts, begin + size() * (i + 1) / parts}; }
 };
 
-// The factor with fewer lines (rows of the left one, columns of the right one) is packed once for all tasks. The other
-// is divided among the tasks, each of which packs a block of it when it needs it, and finds it in its second cache.
+// The factor with fewer lines (rows of the left one, columns of the right one) is shared by all tasks: packed once. The
+// other is divided among the tasks, each of which packs a block of it when it needs it, and finds it in its second
+// cache. Rows of the left factor that a tile can read where they lie are not packed at all.
 class TiledProduct {
  public:
   TiledProduct(const MatrixProduct& product, const ProductTile& tile)
@@ -54,37 +58,43 @@ class TiledProduct {
         value_bytes_(product.bf16 ? 2 : 4),
         slivers_{0, PartsOf(product.m, kSliverRows)},
         panels_{0, PartsOf(product.n, tile.panel_cols)},
+        block_panels_(kBlockCols / tile.panel_cols),
         chunks_(PartsOf(product.k, kMostDepth)),
+        threads_(product.operations() < kFewOperations ? 1 : ComputeThreads()),
         in_place_(!product.trans_a && !product.bf16 && product.lda * 4 % kCacheWayBytes != 0),
-        by_rows_(product.n <= product.m) {}
+        by_rows_(product.n <= product.m),
+        shared_lines_(by_rows_ ? panels_ : slivers_),
+        shared_width_(by_rows_ ? tile.panel_cols : kSliverRows) {}
 
   void Run() {
-    const int64_t lines = by_rows_ ? panels_.size() * tile_.panel_cols : slivers_.size() * kSliverRows;
-    const int64_t most = std::max<int64_t>(1, kSharedBytes / 4 / (lines * std::min(p_.k, kMostDepth)));
-    const int64_t ranges = PartsOf(chunks_, most);
+    const Range lines = by_rows_ ? slivers_ : panels_;
+    const int64_t blocks = PartsOf(lines.size(), by_rows_ ? kBlockSlivers : block_panels_);
+    const int64_t wanted = threads_ > 1 ? std::min(kTasksPerThread * threads_, lines.size() / kLeastLines) : 1;
+    const int64_t tasks = std::max(blocks, wanted);
+    const int64_t shared_chunk = shared_lines_.size() * shared_width_ * std::min(p_.k, kMostDepth);
+    const int64_t ranges = PartsOf(chunks_, std::max<int64_t>(1, kSharedBytes / 4 / shared_chunk));
     for (int64_t i = 0; i < ranges; ++i) {
       chunk_range_ = Range{0, chunks_}.Part(i, ranges);
       PackShared();
-      const int64_t wanted = kTasksPerThread * ComputeThreads();
-      const Range all = by_rows_ ? slivers_ : panels_;
-      const int64_t tasks = std::min(all.size(), wanted);
-      Parallel(tasks, 2 * p_.m * p_.n * p_.k, [&](int64_t task) {
-        by_rows_ ? MultiplyRows(all.Part(task, tasks)) : MultiplyCols(all.Part(task, tasks));
+      Parallel(tasks, [&](int64_t task) {
+        const Range block = lines.Part(task, tasks);
+        by_rows_ ? MultiplyRows(block) : MultiplyCols(block);
       });
     }
   }
 
  private:
   template <class Body>
-  void Parallel(int64_t tasks, int64_t operations, Body body) {
-    if (operations < 2 * kOperationsPerTask) {
+  void Parallel(int64_t tasks, Body body) {
+    if (threads_ == 1) {
       for (int64_t t = 0; t < tasks; ++t) body(t);
       return;
     }
     ParallelPieces(tasks, [&](int64_t t, int /*thread*/) { body(t); });
   }
 
-  Range DepthOf(int64_t chunk) const { return Range{0, p_.k}.Part(chunk, chunks_); }
+  int64_t DepthBegin(int64_t chunk) const { return p_.k * chunk / chunks_; }
+  Range DepthOf(int64_t chunk) const { return {DepthBegin(chunk), DepthBegin(chunk + 1)}; }
   const void* At(const void* matrix, int64_t index) const {
     return static_cast<const std::byte*>(matrix) + index * value_bytes_;
   }
@@ -115,55 +125,46 @@ class TiledProduct {
            .to = to});
   }
 
-  // Of the range's chunks, one after the other.
+  // Packs the shared factor over the depth of the range, chunk after chunk.
   void PackShared() {
     if (!by_rows_ && in_place_) return;
-    const Range all = by_rows_ ? panels_ : slivers_;
-    const int64_t width = by_rows_ ? tile_.panel_cols : kSliverRows;
-    shared_ =
-        SharedMemory(all.size() * width * (DepthOf(chunk_range_.end - 1).end - DepthOf(chunk_range_.begin).begin));
-    const int64_t parts = std::min<int64_t>(all.size(), PartsOf(all.size() * width, kBlockCols));
-    Parallel(parts * chunk_range_.size(), all.size() * width * p_.k * 8, [&](int64_t task) {
+    const int64_t depth = DepthBegin(chunk_range_.end) - DepthBegin(chunk_range_.begin);
+    shared_ = SharedMemory(shared_lines_.size() * shared_width_ * depth);
+    const int64_t parts = PartsOf(shared_lines_.size() * shared_width_, kBlockCols);
+    Parallel(parts * chunk_range_.size(), [&](int64_t task) {
       const int64_t chunk = chunk_range_.begin + task / parts;
-      const Range part = all.Part(task % parts, parts);
+      const Range part = shared_lines_.Part(task % parts, parts);
       by_rows_ ? PackRight(chunk, part, Shared(chunk, part.begin)) : PackLeft(chunk, part, Shared(chunk, part.begin));
     });
   }
   float* Shared(int64_t chunk, int64_t line) const {
     const Range depth = DepthOf(chunk);
-    const int64_t before = depth.begin - DepthOf(chunk_range_.begin).begin;
-    return by_rows_ ? shared_ + tile_.panel_cols * (panels_.size() * before + line * depth.size())
-                    : shared_ + kSliverRows * (slivers_.size() * before + line * depth.size());
+    const int64_t before = depth.begin - DepthBegin(chunk_range_.begin);
+    return shared_ + shared_width_ * (shared_lines_.size() * before + line * depth.size());
   }
 
-  void MultiplyRows(Range slivers) const {
-    const int64_t blocks = PartsOf(slivers.size(), kBlockSlivers);
-    float* const left = in_place_ ? nullptr : BlockMemory(kBlockSlivers * kSliverRows * std::min(p_.k, kMostDepth));
-    for (int64_t i = 0; i < blocks; ++i) {
-      const Range block = slivers.Part(i, blocks);
-      for (int64_t chunk = chunk_range_.begin; chunk < chunk_range_.end; ++chunk) {
-        if (!in_place_) PackLeft(chunk, block, left);
-        MultiplyBlock(chunk, block, panels_, left, Shared(chunk, 0));
+  // A block of slivers and all panels; likewise below.
+  void MultiplyRows(Range block) const {
+    float* const left = in_place_ ? nullptr : BlockMemory(block.size() * kSliverRows * std::min(p_.k, kMostDepth));
+    for (int64_t chunk = chunk_range_.begin; chunk < chunk_range_.end; ++chunk) {
+      if (!in_place_) PackLeft(chunk, block, left);
+      for (int64_t first = 0; first < panels_.end; first += block_panels_) {
+        MultiplyBlock(chunk, block, {first, std::min(panels_.end, first + block_panels_)}, left, Shared(chunk, first));
+      }
+    }
+  }
+  void MultiplyCols(Range block) const {
+    float* const right = BlockMemory(block.size() * tile_.panel_cols * std::min(p_.k, kMostDepth));
+    for (int64_t chunk = chunk_range_.begin; chunk < chunk_range_.end; ++chunk) {
+      PackRight(chunk, block, right);
+      for (int64_t first = 0; first < slivers_.end; first += kBlockSlivers) {
+        MultiplyBlock(chunk, {first, std::min(slivers_.end, first + kBlockSlivers)}, block,
+                      in_place_ ? nullptr : Shared(chunk, first), right);
       }
     }
   }
 
-  void MultiplyCols(Range panels) const {
-    const int64_t most = std::max<int64_t>(1, kBlockCols / tile_.panel_cols), blocks = PartsOf(panels.size(), most);
-    float* const right = BlockMemory(most * tile_.panel_cols * std::min(p_.k, kMostDepth));
-    for (int64_t i = 0; i < blocks; ++i) {
-      const Range block = panels.Part(i, blocks);
-      for (int64_t chunk = chunk_range_.begin; chunk < chunk_range_.end; ++chunk) {
-        PackRight(chunk, block, right);
-        for (int64_t first = 0; first < slivers_.end; first += kBlockSlivers) {
-          MultiplyBlock(chunk, {first, std::min(slivers_.end, first + kBlockSlivers)}, block,
-                        in_place_ ? nullptr : Shared(chunk, first), right);
-        }
-      }
-    }
-  }
-
-  // `left` and `right` are the slivers and panels, packed one after the other.
+  // `left` and `right` are the slivers and panels, packed one after the other; no `left` where rows are read in place.
   void MultiplyBlock(int64_t chunk, Range slivers, Range panels, const float* left, const float* right) const {
     const Range depth = DepthOf(chunk);
     const int64_t width = tile_.panel_cols, sliver_values = kSliverRows * depth.size();
@@ -196,8 +197,10 @@ class TiledProduct {
   void (*const pack_)(const PackArgs&);
   const int64_t value_bytes_;
   const Range slivers_, panels_;
-  const int64_t chunks_;
+  const int64_t block_panels_, chunks_, threads_;
   const bool in_place_, by_rows_;
+  const Range shared_lines_;
+  const int64_t shared_width_;
   Range chunk_range_;
   float* shared_ = nullptr;
 };

@@ -3,7 +3,7 @@
 //
 // Shapes: C [m, n] = epilogue(alpha · op(A) [m, k] · op(B) [k, n]); m, n and k at least 1.
 // Threads: the caller's compute threads (base/compute_threads.h); safe from several threads at once. The number of
-// threads changes no bit: how a product is cut, and in what order its sums are taken, follows from its shape alone.
+// threads changes no bit: in what order sums are taken follows from the shape alone.
 #pragma once
 
 #include <cstdint>

@@ -141,7 +141,7 @@ struct FromSliver {
 };
 struct FromRows {
   explicit FromRows(const TileArgs& args) {
-    // A row that is not there stands for itself by the last one; its sums are not stored.
+    // Beyond the matrix its last row is read again; those sums are not stored.
     for (int r = 0; r < kSliverRows; ++r) row[r] = args.left + std::min<int64_t>(r, args.rows - 1) * args.left_stride;
   }
   HWY_INLINE float operator()(int64_t k, int r) const { return row[r][k]; }

@@ -100,8 +100,8 @@ class Trial {
 // Every class of shapes: single rows and columns, edges of tiles, many pieces of the depth, long and flat ones, rows 4
 // kB apart.
 constexpr ProductShape kProductShapes[] = {
-    {1, 1, 1},     {1, 500, 300},   {300, 1, 500},   {6, 16, 256},   {7, 17, 257},   {64, 64, 1},   {5, 300, 77},
-    {97, 130, 33}, {256, 80, 1000}, {80, 1000, 256}, {700, 300, 64}, {13, 40, 2000}, {50, 40, 1019}};
+    {1, 1, 1},     {1, 500, 300},   {300, 1, 500},   {6, 16, 256},   {7, 17, 257},   {64, 64, 1},    {5, 300, 77},
+    {97, 130, 33}, {256, 80, 1000}, {80, 1000, 256}, {700, 300, 64}, {13, 40, 2000}, {50, 40, 1019}, {40, 50, 1019}};
 
 template <class Body>
 void ForAll(Body body) {
@@ -177,24 +177,26 @@ TEST(Product, HasTheSameBitsBesideOtherWork) {
   for (std::thread& thread : busy) thread.join();
 }
 
-// So deep and wide that what all tasks share is packed in parts.
-TEST(Product, OfPanelsIsThePlainSumOfALargeOne) {
+// So deep that what all tasks share is packed in two parts.
+TEST(Product, OfPanelsIsThePlainSumInSeveralRanges) {
+  const std::vector<float> bias(110, 3.0f);
   for (const bool trans_a : {false, true}) {
-    for (const ProductShape& shape : {ProductShape{1450, 1400, 1700}, ProductShape{1400, 1450, 1700}}) {
+    for (const ProductShape& shape : {ProductShape{110, 100, 25000}, ProductShape{100, 110, 25000}}) {
       Trial<float> trial(shape, trans_a, true);
-      trial.product().accumulate = 1.0f;
+      trial.product().bias = bias.data();
       const std::vector<float> found = trial.Run(&MultiplyPacked, 3);
       ASSERT_EQ(trial.Run(&MultiplyPacked, 1), found);
-      for (int64_t i = 0; i < shape.m; i += 97) {
-        for (int64_t j = 0; j < shape.n; j += 89) {
-          ASSERT_NEAR(found[static_cast<size_t>(i * trial.product().ldc + j)], trial.Sum(i, j) + 1, 0.02);
+      for (int64_t i = 0; i < shape.m; i += 7) {
+        for (int64_t j = 0; j < shape.n; j += 7) {
+          ASSERT_NEAR(found[static_cast<size_t>(i * trial.product().ldc + j)], trial.Sum(i, j) + 3, 0.02);
         }
       }
     }
   }
 }
 
-// What a product of our own gives for an element does not depend on what stands around it.
+// What a product of our own gives for an element does not depend on what stands around it: the whole has its columns
+// divided among the threads, the part its rows.
 TEST(Product, OfPanelsHasTheSameBitsInParts) {
   Trial<float> whole({100, 200, 700}, false, true);
   const std::vector<float> expected = whole.Run(&MultiplyPacked, 2);
@@ -204,8 +206,8 @@ TEST(Product, OfPanelsHasTheSameBitsInParts) {
   const int64_t row = 41, col = 93;
   p.a = static_cast<const float*>(p.a) + row * p.lda;
   p.b = static_cast<const float*>(p.b) + col * p.ldb;
-  p.m = 17;
-  p.n = 29;
+  p.m = 29;
+  p.n = 17;
   const std::vector<float> found = part.Run(&MultiplyPacked, 1);
   for (int64_t i = 0; i < p.m; ++i) {
     for (int64_t j = 0; j < p.n; ++j) {
