@@ -16,6 +16,7 @@
 #include "api/as_decode.h"
 #include "api/corpus_aligner.h"
 #include "api/corpus_decoder.h"
+#include "api/error_of.h"
 #include "comm/process_group.h"
 #include "comm/team.h"
 
@@ -24,6 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
+using testing::ErrorOf;
 using ::testing::HasSubstr;
 
 class Corpus : public testing::AsDecode {
@@ -87,14 +89,6 @@ class Corpus : public testing::AsDecode {
     auto object = nlohmann::json::parse(json);
     for (const char* name : {"cpu_seconds", "wall_seconds", "seconds", "real_time_factor"}) object.erase(name);
     return object;
-  }
-  static std::pair<ErrorKind, std::string> ErrorOf(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const std::exception& e) {
-      return {KindOf(e), e.what()};
-    }
-    return {ErrorKind::kInternal, "no error"};
   }
 };
 

@@ -16,6 +16,7 @@
 #include "antiphon/compressor.h"
 #include "antiphon/error.h"
 #include "antiphon/model.h"
+#include "api/error_of.h"
 #include "api/two_words.h"
 #include "base/file.h"
 #include "base/random.h"
@@ -24,6 +25,7 @@
 namespace antiphon {
 namespace {
 
+using testing::ErrorOf;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
@@ -104,15 +106,6 @@ class Improvement : public ::testing::Test {
             .old_store = Path("old"),
             .config = config + kRetraining,
             .threads = 1};
-  }
-
-  static std::pair<ErrorKind, std::string> ErrorOf(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const Error& e) {
-      return {e.kind(), e.what()};
-    }
-    return {ErrorKind::kInternal, "no error"};
   }
 
   static constexpr char kRetraining[] =

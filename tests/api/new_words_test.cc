@@ -9,6 +9,7 @@
 #include "antiphon/aligner.h"
 #include "antiphon/g2p.h"
 #include "antiphon/recognizer.h"
+#include "api/error_of.h"
 #include "api/two_words.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -23,6 +24,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::MessageOf;
 
 class NewWordsTest : public ::testing::Test {
  protected:
@@ -36,14 +38,6 @@ class NewWordsTest : public ::testing::Test {
     request_.out = Path("small.antiphon");
   }
   std::string Path(const std::string& name) const { return (system_.folder / name).string(); }
-  std::string ErrorOf(const std::function<void()>& f) {
-    try {
-      f();
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "no error";
-  }
 
   testing::TwoWords system_{false};
   pipeline::BundleRequest request_;
@@ -56,8 +50,8 @@ TEST_F(NewWordsTest, ARecogniserPronouncesThem) {
   EXPECT_THAT(alone.Phones(), ElementsAre("A", "B"));
   EXPECT_THAT(bundled.Pronounce("abba")[0].phones, ElementsAre("A", "B", "B", "A"));
   EXPECT_EQ(bundled.Pronounce("abba", {.nbest = 3}), alone.Pronounce("abba", {.nbest = 3}));
-  EXPECT_THAT(ErrorOf([&] { alone.Pronounce("abc"); }), AllOf(HasSubstr("'abc'"), HasSubstr("'c'")));
-  EXPECT_THAT(ErrorOf([&] { alone.Pronounce("ab", {.nbest = 0}); }), HasSubstr("nbest"));
+  EXPECT_THAT(MessageOf([&] { alone.Pronounce("abc"); }), AllOf(HasSubstr("'abc'"), HasSubstr("'c'")));
+  EXPECT_THAT(MessageOf([&] { alone.Pronounce("ab", {.nbest = 0}); }), HasSubstr("nbest"));
 }
 
 // A graph on the fly takes them.
@@ -70,10 +64,10 @@ TEST_F(NewWordsTest, ARecogniserGetsThemWhenItStarts) {
   const Recognizer more = with(Path("parts"), {{"abba"}, {"THREE", "B A B", 1000.0}, {"THREE", "A B", 1000.0}});
   EXPECT_THAT(more.Vocabulary(), ElementsAre("ONE", "TWO", "THREE", "abba"));
   EXPECT_THAT(more.RecognizeFile(Path("noise.wav")).text, HasSubstr("THREE"));
-  EXPECT_THAT(ErrorOf([&] { with(Path("parts"), {{"two words"}}); }), HasSubstr("'two words' is not one word"));
-  EXPECT_THAT(ErrorOf([&] { with(Path("parts"), {{"X", "Q"}}); }), AllOf(HasSubstr("'X'"), HasSubstr("'Q'")));
-  EXPECT_THAT(ErrorOf([&] { with(Path("parts"), {{"X", "A", 0.0}}); }), HasSubstr("weight"));
-  EXPECT_THAT(ErrorOf([&] { with("", {{"abba"}}); }), HasSubstr("--on-the-fly"));
+  EXPECT_THAT(MessageOf([&] { with(Path("parts"), {{"two words"}}); }), HasSubstr("'two words' is not one word"));
+  EXPECT_THAT(MessageOf([&] { with(Path("parts"), {{"X", "Q"}}); }), AllOf(HasSubstr("'X'"), HasSubstr("'Q'")));
+  EXPECT_THAT(MessageOf([&] { with(Path("parts"), {{"X", "A", 0.0}}); }), HasSubstr("weight"));
+  EXPECT_THAT(MessageOf([&] { with("", {{"abba"}}); }), HasSubstr("--on-the-fly"));
 }
 
 TEST_F(NewWordsTest, ARecogniserAlignsThem) {
@@ -98,13 +92,13 @@ TEST_F(NewWordsTest, ARecogniserAlignsThem) {
 TEST_F(NewWordsTest, OtherPhonesAreRefused) {
   WriteFileAtomically(Path("letters.txt"), "a A\nq Q\n");
   TrainG2p(Path("letters.txt"), Path("toy.g2p"), "order = 2", 1);
-  EXPECT_THAT(ErrorOf([&] { pipeline::WriteBundle(request_); }), AllOf(HasSubstr("toy.g2p"), HasSubstr("'Q'")));
+  EXPECT_THAT(MessageOf([&] { pipeline::WriteBundle(request_); }), AllOf(HasSubstr("toy.g2p"), HasSubstr("'Q'")));
 }
 
 TEST_F(NewWordsTest, ARecogniserWithoutThemSaysSo) {
   request_.g2p.clear();
   pipeline::WriteBundle(request_);
-  EXPECT_THAT(ErrorOf([&] { G2p{request_.out}; }), HasSubstr("antiphon bundle --g2p"));
+  EXPECT_THAT(MessageOf([&] { G2p{request_.out}; }), HasSubstr("antiphon bundle --g2p"));
 }
 
 }  // namespace

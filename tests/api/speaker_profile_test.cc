@@ -12,6 +12,7 @@
 #include "antiphon/model.h"
 #include "antiphon/recognizer.h"
 #include "antiphon/stream_scorer.h"
+#include "api/error_of.h"
 #include "api/folded_profile.h"
 #include "api/two_words.h"
 
@@ -21,17 +22,8 @@ namespace {
 using ::testing::AllOf;
 using testing::Folded;
 using ::testing::HasSubstr;
+using testing::MessageOf;
 using testing::PowersOfTwo;
-
-template <class F>
-std::string ErrorOf(F&& f) {
-  try {
-    f();
-  } catch (const std::runtime_error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 // A model that three share: Anna's profile changes hidden values, Ben's the features, a guest has none.
 class SpeakerProfiles : public ::testing::Test {
@@ -112,18 +104,18 @@ TEST_F(SpeakerProfiles, StreamsOfSeveralSpeakersShareABatch) {
 
 TEST_F(SpeakerProfiles, StreamsRefuseWhatTheyCannotTake) {
   const Model model(File("net"));
-  EXPECT_THAT(ErrorOf([&] { StreamScorer(model, {.batch = 129}); }), HasSubstr("batch is 129, expected 1 … 128"));
-  EXPECT_THAT(ErrorOf([&] { StreamScorer(model, {.max_streams = 0}); }), HasSubstr("max_streams is 0"));
-  EXPECT_THAT(ErrorOf([&] { StreamScorer(model, {.deadline_s = 0}); }), HasSubstr("deadline_s is 0"));
+  EXPECT_THAT(MessageOf([&] { StreamScorer(model, {.batch = 129}); }), HasSubstr("batch is 129, expected 1 … 128"));
+  EXPECT_THAT(MessageOf([&] { StreamScorer(model, {.max_streams = 0}); }), HasSubstr("max_streams is 0"));
+  EXPECT_THAT(MessageOf([&] { StreamScorer(model, {.deadline_s = 0}); }), HasSubstr("deadline_s is 0"));
   StreamScorer scorer(model, {.max_streams = 1});
   {
     StreamScorer::Stream only = scorer.Open();
-    EXPECT_THAT(ErrorOf([&] { scorer.Open(); }), HasSubstr("1 streams are open"));
-    EXPECT_THAT(ErrorOf([&] { only.Accept(std::vector<float>(7), 0); }), HasSubstr("7 values"));
-    EXPECT_THAT(ErrorOf([&] { only.Accept(std::vector<float>(testing::kCeps, NAN), 0); }), HasSubstr("finite"));
+    EXPECT_THAT(MessageOf([&] { scorer.Open(); }), HasSubstr("1 streams are open"));
+    EXPECT_THAT(MessageOf([&] { only.Accept(std::vector<float>(7), 0); }), HasSubstr("7 values"));
+    EXPECT_THAT(MessageOf([&] { only.Accept(std::vector<float>(testing::kCeps, NAN), 0); }), HasSubstr("finite"));
     only.Accept(Features(1), 0);
     only.Finish();
-    EXPECT_THAT(ErrorOf([&] { only.Accept(Features(1), 0); }), HasSubstr("open another one"));
+    EXPECT_THAT(MessageOf([&] { only.Accept(Features(1), 0); }), HasSubstr("open another one"));
     while (scorer.RunBatch(0) > 0) {
     }
     EXPECT_EQ(only.Take(), model.LogLikelihoods(Features(1)));
@@ -156,16 +148,16 @@ TEST_F(SpeakerProfiles, RecognizeAsTheSpeakersOwnNetworkDoes) {
 TEST_F(SpeakerProfiles, AreRefusedByOthersThanTheirModel) {
   const Model model(File("net")), again(File("net")), other(File("anna-net"));
   const auto for_another = AllOf(HasSubstr(File("anna")), HasSubstr("the profile of 'anna' is for model"));
-  EXPECT_THAT(ErrorOf([&] { other.LoadProfile(File("anna")); }), for_another);
-  EXPECT_THAT(ErrorOf([&] { Recognizer(File("anna-net"), Graph()).LoadProfile(File("anna")); }), for_another);
-  EXPECT_THAT(ErrorOf([&] { Recognizer(File("gmm"), Graph()).LoadProfile(File("anna")); }),
+  EXPECT_THAT(MessageOf([&] { other.LoadProfile(File("anna")); }), for_another);
+  EXPECT_THAT(MessageOf([&] { Recognizer(File("anna-net"), Graph()).LoadProfile(File("anna")); }), for_another);
+  EXPECT_THAT(MessageOf([&] { Recognizer(File("gmm"), Graph()).LoadProfile(File("anna")); }),
               HasSubstr("Gaussian mixture"));
   const SpeakerProfile anna = model.LoadProfile(File("anna"));
   const auto not_loaded_here = HasSubstr("the profile of 'anna' was loaded by another model");
-  EXPECT_THAT(ErrorOf([&] { again.LogLikelihoods(Features(1), anna); }), not_loaded_here);
-  EXPECT_THAT(ErrorOf([&] { StreamScorer(again).Open(anna); }), not_loaded_here);
+  EXPECT_THAT(MessageOf([&] { again.LogLikelihoods(Features(1), anna); }), not_loaded_here);
+  EXPECT_THAT(MessageOf([&] { StreamScorer(again).Open(anna); }), not_loaded_here);
   EXPECT_THAT(
-      ErrorOf([&] {
+      MessageOf([&] {
         Recognizer(File("net"), Graph()).Recognize(std::vector<float>(8000, 0.5F), testing::kRateHz, {.profile = anna});
       }),
       not_loaded_here);
@@ -173,20 +165,20 @@ TEST_F(SpeakerProfiles, AreRefusedByOthersThanTheirModel) {
 
 TEST_F(SpeakerProfiles, BrokenFilesAreRefusedByName) {
   const Model model(File("net"));
-  EXPECT_THAT(ErrorOf([&] { model.LoadProfile(File("nobody")); }), HasSubstr(File("nobody")));
-  EXPECT_THAT(ErrorOf([&] { model.LoadProfile(File("net")); }),
+  EXPECT_THAT(MessageOf([&] { model.LoadProfile(File("nobody")); }), HasSubstr(File("nobody")));
+  EXPECT_THAT(MessageOf([&] { model.LoadProfile(File("net")); }),
               AllOf(HasSubstr(File("net")), HasSubstr("no speaker's profile")));
   std::filesystem::resize_file(File("anna"), std::filesystem::file_size(File("anna")) - 4);
-  EXPECT_THAT(ErrorOf([&] { model.LoadProfile(File("anna")); }), HasSubstr(File("anna")));
+  EXPECT_THAT(MessageOf([&] { model.LoadProfile(File("anna")); }), HasSubstr(File("anna")));
   for (const float bad : {NAN, std::numeric_limits<float>::infinity()}) {
     nn::SpeakerProfile::Part part = on_features_;
     part.scale(0, 1) = bad;
     SaveProfile({hidden_, part}, "ben");
-    EXPECT_THAT(ErrorOf([&] { model.LoadProfile(File("ben")); }),
+    EXPECT_THAT(MessageOf([&] { model.LoadProfile(File("ben")); }),
                 AllOf(HasSubstr(File("ben")), HasSubstr("part 1 has values that are not finite")));
   }
   SaveProfile({PowersOfTwo("sigmoid1", testing::kHidden + 1, 1)}, "wide");
-  EXPECT_THAT(ErrorOf([&] { model.LoadProfile(File("wide")); }),
+  EXPECT_THAT(MessageOf([&] { model.LoadProfile(File("wide")); }),
               AllOf(HasSubstr(File("wide")), HasSubstr("13 values behind layer 'sigmoid1'")));
 }
 

@@ -14,6 +14,7 @@
 #include "antiphon/model_file.h"
 #include "antiphon/tables.h"
 #include "antiphon/trainer.h"
+#include "api/error_of.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
@@ -29,17 +30,8 @@ namespace {
 
 using antiphon::testing::TemporaryFolder;
 using ::testing::ElementsAre;
+using testing::ErrorOf;
 using ::testing::HasSubstr;
-
-template <class F>
-std::pair<ErrorKind, std::string> ErrorOf(F f) {
-  try {
-    f();
-  } catch (const std::runtime_error& e) {
-    return {KindOf(e), e.what()};
-  }
-  return {ErrorKind::kInternal, "no error"};
-}
 
 TEST(PublicTables, EveryKindGoesThereAndBack) {
   TemporaryFolder folder;
