@@ -1,6 +1,6 @@
 # What `cmake --install` puts where, and packages for Debian (cpack -G DEB).
 #
-# Components: program (program, recipes, manual pages, completion), library (libantiphon.so.N), development (headers,
+# Components: program (program, recipes, ready models, manual pages, completion), library (libantiphon.so.N), development (headers,
 # find_package and pkg-config files).
 include(CMakePackageConfigHelpers)
 
@@ -36,6 +36,8 @@ install(FILES ${recipes} DESTINATION ${CMAKE_INSTALL_DATADIR}/antiphon/recipes C
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/recipes/networks ${PROJECT_SOURCE_DIR}/recipes/scripts
         DESTINATION ${CMAKE_INSTALL_DATADIR}/antiphon/recipes COMPONENT program
         FILES_MATCHING PATTERN "*.py" PATTERN "*.toml" PATTERN "__pycache__" EXCLUDE)
+file(GLOB models CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/models/*)
+install(FILES ${models} DESTINATION ${CMAKE_INSTALL_DATADIR}/antiphon/models COMPONENT program)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT program)
 
 # The program writes its manual and completions itself, from the descriptions of its options. (A variable

@@ -95,12 +95,14 @@ class Installed(small_system.SystemTest):
         self.assertIn("libsndfile", needed)
         self.assertNotRegex(needed, "protobuf|onnx")
 
-    def test_program_and_recipes_are_there(self):
+    def test_program_recipes_and_models_are_there(self):
         self.assertEqual(call(self.prefix / "bin/antiphon", "--version"), run("--version").stdout)
         installed = {path.name for path in (self.prefix / "share/antiphon/recipes").iterdir()}
         recipes = SOURCES / "recipes"
         self.assertEqual(installed, {path.name for path in recipes.iterdir() if path.suffix == ".toml" or path.is_dir()})
         self.assertTrue((self.prefix / "share/antiphon/recipes/scripts/vad_recordings.py").exists(), "what a step runs")
+        models = {path.name for path in (self.prefix / "share/antiphon/models").iterdir()}
+        self.assertEqual(models, {path.name for path in (SOURCES / "models").iterdir()})
 
     def test_every_command_has_a_manual_page(self):
         commands = run("help", "--commands").stdout.splitlines()
