@@ -99,14 +99,16 @@ class BasicMatrix {
     }
   }
 
-  /// Contents are undefined afterwards. Allocates only to grow.
+  /// Contents are undefined afterwards. Allocates only to grow. std::bad_alloc leaves an empty matrix.
   void Resize(int64_t rows, int64_t cols) {
     CHECK(rows >= 0 && cols >= 0) << rows << " x " << cols;
     if (rows * cols > capacity_) {
-      capacity_ = rows * cols;
-      const size_t bytes = (static_cast<size_t>(capacity_) * sizeof(T) + 63) / 64 * 64;
+      rows_ = cols_ = capacity_ = 0;
+      data_.reset();
+      const size_t bytes = (static_cast<size_t>(rows * cols) * sizeof(T) + 63) / 64 * 64;
       data_.reset(static_cast<T*>(std::aligned_alloc(64, bytes)));
       if (!data_) throw std::bad_alloc();
+      capacity_ = rows * cols;
     }
     rows_ = rows;
     cols_ = cols;

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+
+#include "sanitized.h"
+
 namespace antiphon {
 namespace {
 
@@ -32,6 +36,16 @@ TEST(Matrix, CopiesAndMoves) {
   Matrix empty;
   c = empty;
   EXPECT_TRUE(c.empty());
+}
+
+TEST(Matrix, IsEmptyWhenThereIsNoMemory) {
+  if (testing::kSanitized) GTEST_SKIP() << "a sanitizer ends the program instead";
+  Matrix m = Counting(2, 3);
+  EXPECT_THROW(m.Resize(int64_t{1} << 30, int64_t{1} << 28), std::bad_alloc);
+  EXPECT_TRUE(m.empty());
+  m.Resize(20, 30);
+  m(19, 29) = 1.0f;
+  EXPECT_EQ(m.rows(), 20);
 }
 
 TEST(Matrix, ShrinkingKeepsTheMemory) {
