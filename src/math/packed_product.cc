@@ -17,8 +17,8 @@ constexpr int64_t kBlockCols = 256;
 constexpr int64_t kSharedBytes = int64_t{8} << 20;
 // With fewer, other threads are not woken.
 constexpr int64_t kFewOperations = int64_t{1} << 19;
-// Tasks for each thread, as long as they have so many slivers or panels, which read what all share once for all of
-// them.
+// So many tasks for each thread, but none of fewer slivers or panels than the second number: each of them reads all
+// that is shared.
 constexpr int64_t kTasksPerThread = 4;
 constexpr int64_t kLeastLines = 4;
 // Rows so many bytes apart, or a multiple of it, take the same few places of a cache from one another.
