@@ -392,7 +392,9 @@ void Transcribe(const TranscribeOptions& options, CommandContext& context) {
   if (!context.json()) RequireOneDocument(options);
   RequireDifferentNames(options);
   if (!Transcriber(options, context).Run()) {
-    throw InputError("some recordings could not be transcribed; the reasons stand above, the others are done");
+    throw InputError(options.files.size() == 1
+                         ? "the recording could not be transcribed; the reason stands above"
+                         : "some recordings could not be transcribed; the reasons stand above, the others are done");
   }
 }
 

@@ -170,7 +170,10 @@ void Vad(const VadCommandOptions& options, CommandContext& context) {
         Tell(options, activity->model().frame_shift_s(), options.files[i], names[i], heard, context, json);
       });
   context.SetResult(nlohmann::ordered_json({{"recordings", std::move(json)}}).dump(2));
-  if (!all) throw InputError("some recordings could not be heard; the reasons stand above, the others are done");
+  if (all) return;
+  throw InputError(options.files.size() == 1
+                       ? "the recording could not be heard; the reason stands above"
+                       : "some recordings could not be heard; the reasons stand above, the others are done");
 }
 
 REGISTER_COMMAND("vad", VadCommandOptions, Vad,
