@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/known_case.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "g2p/model.h"
@@ -84,9 +85,9 @@ WordsToAdd::WordsToAdd(const decode::Graph& graph, const GraphChanges& changes,
       with_probabilities_(std::any_of(lexicon_->entries().begin(), lexicon_->entries().end(),
                                       [](const hmm::Pronunciation& entry) { return entry.cost != 0; })) {
   if (!changes.add_words.empty()) {
-    for (const Line& line : ReadLines(changes.add_words)) Take(line);
+    for (Line& line : ReadLines(changes.add_words)) Take(std::move(line));
   }
-  for (const Line& line : LinesOf(changes.words)) Take(line);
+  for (Line& line : LinesOf(changes.words)) Take(std::move(line));
   TakeHotwords(graph, phrases, !changes.g2p.empty());
   Pronounce(changes.g2p);
   if (new_lines_.empty()) return;
@@ -101,7 +102,12 @@ WordsToAdd::Word& WordsToAdd::Find(const Line& line) {
   return words_[place->second];
 }
 
-void WordsToAdd::Take(const Line& line) {
+std::string WordsToAdd::AsTheLexiconWrites(const std::string& word) const {
+  return InKnownCase(word, [&](const std::string& name) { return lexicon_->FindWord(name) > 0; });
+}
+
+void WordsToAdd::Take(Line line) {
+  line.word = AsTheLexiconWrites(line.word);
   if (line.word == "<eps>" || line.word == "#0" || line.word == "<s>" || line.word == "</s>") {
     Throw<InputError>("{}: '{}' is reserved and cannot be a word", line.where, line.word);
   }
@@ -130,7 +136,8 @@ void WordsToAdd::TakeHotwords(const decode::Graph& graph, const std::vector<std:
   const std::vector<bool> said = graph.SaidWords();
   for (const auto& [phrase, bonus] : phrases) {
     if (bonus <= 0) continue;
-    for (const std::string& name : Fields(ComposeUtf8(phrase))) {
+    for (const std::string& field : Fields(ComposeUtf8(phrase))) {
+      const std::string name = AsTheLexiconWrites(field);
       const int32_t id = lexicon_->FindWord(name);
       if (id > 0 ? said[static_cast<size_t>(id)] : !is_pronounced) continue;
       const size_t before = words_.size();

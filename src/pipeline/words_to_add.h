@@ -46,7 +46,8 @@ class WordsToAdd {
   static std::vector<Line> ReadLines(const std::string& file);
   static std::vector<Line> LinesOf(const std::vector<WordToAdd>& words);
   static Line ParseLine(const std::string& text, const std::string& where);
-  void Take(const Line& line);
+  std::string AsTheLexiconWrites(const std::string& word) const;
+  void Take(Line line);
   void TakeHotwords(const decode::Graph& graph, const std::vector<std::pair<std::string, double>>& phrases,
                     bool is_pronounced);
   Word& Find(const Line& line);

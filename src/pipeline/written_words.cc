@@ -16,8 +16,8 @@ std::shared_ptr<const written::WrittenForm> LoadWrittenForm(const std::string& g
         "--written bundle: the bundle has no written form; name one (english, a folder, a file), or make "
         "the bundle with --written");
   }
-  return std::make_shared<const written::WrittenForm>(written::WrittenForm::Load(
-      bundles ? of_bundle : written::FilesOf(given), written::HasNoSmallLetters(graph.words())));
+  return std::make_shared<const written::WrittenForm>(
+      written::WrittenForm::Load(bundles ? of_bundle : written::FilesOf(given), written::IsInCapitals(graph.words())));
 }
 
 std::vector<TimedToken> WrittenWords(const written::WrittenForm& form, std::span<const TimedToken> words, bool ended) {

@@ -21,6 +21,8 @@ constexpr double kCommaShare = 0.5;  // of it that a comma gets
 
 constexpr const char* kSigns[] = {"", ",", ".", "?"};  // by Mark
 
+bool HasSmallLetters(const std::string& word) { return UpperCase(word) != word; }
+
 std::string Capitalised(const std::string& word) {
   const CodePoint first = FirstCodePoint(word);
   return UpperCase(word.substr(0, first.bytes)) + word.substr(first.bytes);
@@ -190,7 +192,8 @@ WrittenText WrittenForm::Write(std::span<const SpokenWord> spoken, bool ended) c
     const auto begin = static_cast<size_t>(draft.first_word);
     const size_t end = begin + static_cast<size_t>(draft.num_words);  // the next word
     const bool is_last = end == words.size();
-    if (!draft.by_rule && !fold_case_) draft.text = spoken[begin].word;
+    const std::string& word = spoken[begin].word;
+    if (!draft.by_rule && (!fold_case_ || HasSmallLetters(word))) draft.text = word;
     std::string token = WithLetters(draft, sentence.At(begin), sentence.BeginsAt(begin));
     sentence.GoOn(token);
     Mark mark = Mark::kNone;
@@ -205,11 +208,13 @@ WrittenText WrittenForm::Write(std::span<const SpokenWord> spoken, bool ended) c
   return text;
 }
 
-bool HasNoSmallLetters(std::span<const std::string> words) {
-  return std::ranges::none_of(words, [](const std::string& word) {
-    const bool is_mark = word.starts_with('<') || word.starts_with('[') || word.starts_with('#');
-    return !is_mark && UpperCase(word) != word;
-  });
+bool IsInCapitals(std::span<const std::string> words) {
+  size_t with_small = 0, without = 0;
+  for (const std::string& word : words) {
+    if (word.starts_with('<') || word.starts_with('[') || word.starts_with('#')) continue;
+    ++(HasSmallLetters(word) ? with_small : without);
+  }
+  return without > with_small;
 }
 
 }  // namespace antiphon::written

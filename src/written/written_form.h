@@ -78,7 +78,8 @@ class WrittenForm {
   bool fold_case_;
 };
 
-/// Whether no word of a vocabulary has a small letter: WrittenForm's fold_case. Marks (<eps>, [noise]) do not count.
-bool HasNoSmallLetters(std::span<const std::string> words);
+/// Whether most words of a vocabulary have no small letter, all but those that somebody added: WrittenForm's fold_case.
+/// Marks (<eps>, [noise]) do not count.
+bool IsInCapitals(std::span<const std::string> words);
 
 }  // namespace antiphon::written

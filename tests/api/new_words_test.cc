@@ -64,6 +64,7 @@ TEST_F(NewWordsTest, ARecogniserGetsThemWhenItStarts) {
   const Recognizer more = with(Path("parts"), {{"abba"}, {"THREE", "B A B", 1000.0}, {"THREE", "A B", 1000.0}});
   EXPECT_THAT(more.Vocabulary(), ElementsAre("ONE", "TWO", "THREE", "abba"));
   EXPECT_THAT(more.RecognizeFile(Path("noise.wav")).text, HasSubstr("THREE"));
+  EXPECT_THAT(with(Path("parts"), {{"two", "B A B"}}).Vocabulary(), ElementsAre("ONE", "TWO")) << "in its letters";
   EXPECT_THAT(MessageOf([&] { with(Path("parts"), {{"two words"}}); }), HasSubstr("'two words' is not one word"));
   EXPECT_THAT(MessageOf([&] { with(Path("parts"), {{"X", "Q"}}); }), AllOf(HasSubstr("'X'"), HasSubstr("'Q'")));
   EXPECT_THAT(MessageOf([&] { with(Path("parts"), {{"X", "A", 0.0}}); }), HasSubstr("weight"));

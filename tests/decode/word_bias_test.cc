@@ -1,6 +1,7 @@
 // Hotwords and lists of words: the automaton against counting by hand, the search against enumeration.
 #include "decode/search/word_bias.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,6 +61,13 @@ TEST(WordBias, RewardsWholePhrasesAndTakesBackTheRest) {
   EXPECT_NEAR(Earned(bias, {1, 1, 2, 3}), 6, 1e-6);
   EXPECT_NEAR(Earned(bias, {4, 4, 3}), 2, 1e-6);
   EXPECT_NEAR(Earned(bias, {}), 0, 1e-6);
+}
+
+TEST(WordBias, WordsMayBeInOtherLettersThanTheGraphs) {
+  const WordBias bias(Loop(5), Phrases{{"A b", 2}, {"F", 1}});
+  EXPECT_NEAR(Earned(bias, {1, 2}), 4, 1e-6);
+  ASSERT_EQ(bias.remarks().size(), 1U);
+  EXPECT_THAT(bias.remarks()[0], ::testing::HasSubstr("'F'"));
 }
 
 TEST(WordBias, APhraseWithinAnotherStaysEarned) {

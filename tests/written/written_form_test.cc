@@ -185,10 +185,13 @@ TEST(WrittenForm, PhrasesEndAtPauses) {
 }
 
 TEST(WrittenForm, KeepsTheLettersOfARecogniserThatHasThem) {
-  const auto form = WrittenForm::Load({kEnglish}, HasNoSmallLetters(std::vector<std::string>{"Tom", "twenty"}));
+  const auto form = WrittenForm::Load({kEnglish}, IsInCapitals(std::vector<std::string>{"Tom", "twenty"}));
   EXPECT_EQ(Text(form.Write(Say("tell Tom Twenty one"), true)), "Tell Tom 21.");
-  EXPECT_TRUE(HasNoSmallLetters(std::vector<std::string>{"<eps>", "[noise]", "TWO", "ÜBER", "МОСКВА"}));
-  EXPECT_FALSE(HasNoSmallLetters(std::vector<std::string>{"<eps>", "Москва"}));
+  EXPECT_TRUE(IsInCapitals(std::vector<std::string>{"<eps>", "[noise]", "TWO", "ÜBER", "МОСКВА"}));
+  EXPECT_FALSE(IsInCapitals(std::vector<std::string>{"<eps>", "Москва"}));
+  EXPECT_TRUE(IsInCapitals(std::vector<std::string>{"TWO", "ÜBER", "iPhone"})) << "the third was added";
+  const auto capitals = WrittenForm::Load({kEnglish}, true);
+  EXPECT_EQ(Text(capitals.Write(Say("MY iPhone RANG"), true)), "My iPhone rang.");
 }
 
 TEST(WrittenForm, TokensSpanAllWordsInOrder) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/known_case.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "decode/search/word_cost.h"
@@ -127,6 +128,7 @@ std::vector<int32_t> WordBias::IdsOf(const Graph& graph, const std::string& phra
   std::istringstream in(ComposeUtf8(phrase));
   std::vector<int32_t> ids;
   for (std::string word; in >> word;) {
+    word = InKnownCase(word, [&](const std::string& name) { return ids_.contains(name); });
     why_not = WhyNot(graph, word);
     if (!why_not.empty()) return {};
     ids.push_back(ids_.find(word)->second);
