@@ -1,7 +1,7 @@
 # What `cmake --install` puts where, and packages for Debian (cpack -G DEB).
 #
-# Components: program (program, recipes, ready models, manual pages, completion), library (libantiphon.so.N), development (headers,
-# find_package and pkg-config files).
+# Components: program (program, recipes, ready models, manual pages, completion), library (libantiphon.so.N), development
+# (headers, find_package and pkg-config files).
 include(CMakePackageConfigHelpers)
 
 set(ANTIPHON_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/antiphon)

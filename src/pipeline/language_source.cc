@@ -7,11 +7,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/known_case.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "decode/lm/ngram_fst.h"
 #include "hmm/graph/openfst.h"
+#include "pipeline/words_to_add.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -27,9 +27,7 @@ std::vector<std::string> Read(const LanguageSource& source, const hmm::Lexicon& 
   if (!source.grammar.empty()) return decode::GrammarFromText(source.grammar, lookup, grammar);
   std::istringstream list(ComposeLines(ReadFile(source.words), source.words));
   std::vector<std::string> words{std::istream_iterator<std::string>(list), {}};
-  for (std::string& word : words) {
-    word = InKnownCase(word, [&](const std::string& name) { return lexicon.FindWord(name) > 0; });
-  }
+  for (std::string& word : words) word = AsTheLexiconWrites(lexicon, word);
   return WithContext([&] { return decode::WordLoopFst(words, lookup, grammar); },
                      [&] { return fmt::format("'{}'", source.words); });
 }
@@ -40,7 +38,7 @@ std::vector<std::string> ReadGrammar(const LanguageSource& source, const hmm::Le
                                      fst::StdVectorFst* grammar) {
   const std::vector<std::string> left_out = Read(source, lexicon, grammar);
   if (!left_out.empty()) {
-    const std::string known = InKnownCase(left_out[0], [&](const auto& name) { return lexicon.FindWord(name) > 0; });
+    const std::string known = AsTheLexiconWrites(lexicon, left_out[0]);
     log::Warn("{} words of the language model have no pronunciation and cannot be recognised, the first: {}{}",
               left_out.size(), left_out[0],
               known == left_out[0] ? "" : fmt::format(" (the lexicon has '{}'; write text as it does)", known));

@@ -102,12 +102,12 @@ WordsToAdd::Word& WordsToAdd::Find(const Line& line) {
   return words_[place->second];
 }
 
-std::string WordsToAdd::AsTheLexiconWrites(const std::string& word) const {
-  return InKnownCase(word, [&](const std::string& name) { return lexicon_->FindWord(name) > 0; });
+std::string AsTheLexiconWrites(const hmm::Lexicon& lexicon, const std::string& word) {
+  return InKnownCase(word, [&](const std::string& name) { return lexicon.FindWord(name) > 0; });
 }
 
 void WordsToAdd::Take(Line line) {
-  line.word = AsTheLexiconWrites(line.word);
+  line.word = AsTheLexiconWrites(*lexicon_, line.word);
   if (line.word == "<eps>" || line.word == "#0" || line.word == "<s>" || line.word == "</s>") {
     Throw<InputError>("{}: '{}' is reserved and cannot be a word", line.where, line.word);
   }
@@ -137,7 +137,7 @@ void WordsToAdd::TakeHotwords(const decode::Graph& graph, const std::vector<std:
   for (const auto& [phrase, bonus] : phrases) {
     if (bonus <= 0) continue;
     for (const std::string& field : Fields(ComposeUtf8(phrase))) {
-      const std::string name = AsTheLexiconWrites(field);
+      const std::string name = AsTheLexiconWrites(*lexicon_, field);
       const int32_t id = lexicon_->FindWord(name);
       if (id > 0 ? said[static_cast<size_t>(id)] : !is_pronounced) continue;
       const size_t before = words_.size();

@@ -16,6 +16,9 @@
 
 namespace antiphon::pipeline {
 
+/// A word that the lexicon may have in other letters, small or capital: as it has it, or as it is.
+std::string AsTheLexiconWrites(const hmm::Lexicon& lexicon, const std::string& word);
+
 class WordsToAdd {
  public:
   struct Word {
@@ -46,7 +49,6 @@ class WordsToAdd {
   static std::vector<Line> ReadLines(const std::string& file);
   static std::vector<Line> LinesOf(const std::vector<WordToAdd>& words);
   static Line ParseLine(const std::string& text, const std::string& where);
-  std::string AsTheLexiconWrites(const std::string& word) const;
   void Take(Line line);
   void TakeHotwords(const decode::Graph& graph, const std::vector<std::pair<std::string, double>>& phrases,
                     bool is_pronounced);

@@ -7,7 +7,6 @@ Usage: ready_model_test.py SOURCE-TREE PROGRAM. What takes speech is skipped whe
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -20,16 +19,8 @@ SPEECH = pathlib.Path(os.environ.get("ANTIPHON_SHARED") or SOURCE.parent / "shar
 LARGEST = 20 * 1000 * 1000  # bytes; larger ones belong to releases alone
 
 
-def program(*arguments):
-    done = subprocess.run([system.PROGRAM, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=250)
-    if done.returncode != 0:
-        raise AssertionError(done.stderr)
-    return done.stdout
-
-
 def card_of(model):
-    return json.loads(program("info", model, "--json"))
+    return json.loads(system.must("info", model, "--json").stdout)
 
 
 def table(path):
@@ -54,8 +45,8 @@ class ReadyModels(unittest.TestCase):
         utterances = sorted(recordings)[::10]
         for model in MODELS:
             with self.subTest(model.name), tempfile.TemporaryDirectory() as folder:
-                program("transcribe", "--model", model, "--write", "text", "--out", folder, "--quiet",
-                        *(SPEECH / recordings[utterance] for utterance in utterances))
+                system.must("transcribe", "--model", model, "--write", "text", "--out", folder, "--quiet",
+                            *(SPEECH / recordings[utterance] for utterance in utterances))
                 heard = [(pathlib.Path(folder) / pathlib.Path(recordings[utterance]).with_suffix(".txt").name)
                          .read_text(encoding="utf-8").upper() for utterance in utterances]
                 errors = jiwer.wer([said[utterance] for utterance in utterances], heard)

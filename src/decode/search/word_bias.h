@@ -13,12 +13,13 @@
 //   Decoder decoder(graph, options, &bias);
 //
 // Files: a phrase per line, after a tab its own bonus; a word or phrase per line. Blank lines and those that begin with
-// # are left out; words may be in small letters where the graph's are in capitals, and the other way round. Hotwords
+// # are left out. Words may be in small letters where the graph's are in capitals, and the other way round. Hotwords
 // that name no file are phrases with commas between; what has a '/' or ends in .txt, and no comma, must be a file.
-// Contexts are how far into which phrase a hypothesis is; 0: in none. Units: nats. Threads: const methods may run
-// together. Errors: InputError naming file and line; phrases with words that the graph cannot give are no error but a
-// remark. Source: Aho, Corasick, CACM 1975; Hall et al., Composition-based on-the-fly rescoring for salient n-gram
-// biasing, Interspeech 2015.
+// Contexts are how far into which phrase a hypothesis is; 0: in none. Units: nats.
+// Threads: const methods may run together. Errors: InputError naming file and line; phrases with words that the graph
+// cannot give are no error but a remark.
+// Source: Aho, Corasick, CACM 1975; Hall et al., Composition-based on-the-fly rescoring for salient n-gram biasing,
+// Interspeech 2015.
 #pragma once
 
 #include <cstdint>
