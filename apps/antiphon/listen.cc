@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "antiphon/recognizer.h"
@@ -120,21 +122,29 @@ void HearMicrophone(const ListenOptions& options, int rate_hz, Stream& stream, c
   microphone.RequireGoodEnd();
 }
 
-void ReadStandardInput(const ListenOptions& options, int rate_hz, Stream& stream, const Print& print) {
-  if (options.rate != 0 && options.rate != rate_hz) {
-    Throw<UsageError>("the samples come at {} Hz, the model takes {} Hz: convert them first, for example with sox",
-                      options.rate, rate_hz);
-  }
+// What programs write before the samples of a file, which would be heard as noise.
+void RefuseFile(std::span<const std::byte> begin) {
+  constexpr size_t kMark = 4;
+  if (begin.size() < kMark) return;
+  const std::string_view mark(reinterpret_cast<const char*>(begin.data()), kMark);
+  if (mark != "RIFF" && mark != "fLaC" && mark != "OggS" && !mark.starts_with("ID3")) return;
+  throw InputError(
+      "standard input is an audio file, and samples alone are expected (16 bit, little endian, one channel): name the "
+      "file instead, or let arecord write them with -t raw, sox with -t raw, ffmpeg with -f s16le");
+}
+
+void ReadStandardInput(int rate_hz, Stream& stream, const Print& print) {
   constexpr double kBetweenLooksS = 0.1;  // at whether somebody asks to stop
   std::vector<int16_t> piece(static_cast<size_t>(rate_hz / 10));
   const std::span<std::byte> bytes = std::as_writable_bytes(std::span(piece));
   size_t odd = 0;  // bytes of half a sample; at the end it is left out
-  for (bool asked = false; !asked;) {
+  for (bool asked = false, begins = true; !asked;) {
     const auto count = ReadSome(STDIN_FILENO, bytes.subspan(odd), kBetweenLooksS, "standard input");
     asked = TakeRequest();
     if (!count) continue;
     if (*count == 0) break;
     const size_t here = odd + *count;
+    if (std::exchange(begins, false)) RefuseFile(bytes.first(here));
     print(stream.Accept(std::span(piece).first(here / sizeof(int16_t))));
     odd = here % sizeof(int16_t);
     if (odd > 0) bytes[0] = bytes[here - 1];
@@ -215,7 +225,8 @@ class Listening {
     if (options_.microphone) {
       Hear(rate_hz, [&](Stream& stream) { HearMicrophone(options_, rate_hz, stream, print); });
     } else if (options_.input == "-") {
-      Hear(rate_hz, [&](Stream& stream) { ReadStandardInput(options_, rate_hz, stream, print); });
+      const int input_hz = options_.rate != 0 ? options_.rate : rate_hz;
+      Hear(input_hz, [&](Stream& stream) { ReadStandardInput(input_hz, stream, print); });
     } else {
       const data::AudioFiles files(options_.input);
       for (const std::string& path : files.paths()) {

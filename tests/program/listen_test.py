@@ -77,6 +77,12 @@ class Listen(system.SystemTest):
         self.assertEqual(status, 0, err)
         self.assertEqual(json.loads(out)["utterances"], whole)
 
+    def test_takes_samples_of_another_rate(self):
+        samples = struct.unpack(f"<{len(self.raw) // 2}h", self.raw)
+        doubled = [value for here, after in zip(samples, samples[1:] + samples[-1:]) for value in (here, (here + after) // 2)]
+        lines = self.lines("--no-partial", "--rate", 2 * RATE, pieces=[struct.pack(f"<{len(doubled)}h", *doubled)])
+        self.assertEqual([word for line in lines for word in line["text"].split()], self.words)
+
     def test_who_asks_to_stop_gets_what_was_heard(self):
         """Of samples that come from another program, too, which may send no more."""
         command = [system.PROGRAM, "listen", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph"]
@@ -198,7 +204,11 @@ class Listen(system.SystemTest):
             self.assertEqual((got, out), (status, ""), err)
             self.assertIn(text, err)
 
-        refused(2, "16000 Hz", "--rate", 16000)
+        refused(2, "must be 0 … 384000", "--rate", 400000)
+        refused(1, "'missing' does not exist", "missing")
+        status, out, err = self.listen(pieces=[system.wav_bytes([0] * system.RATE)])
+        self.assertEqual((status, out), (1, ""), err)
+        self.assertIn("standard input is an audio file", err)
         refused(1, "missing.wav", self.root / "missing.wav")
         refused(1, "cannot", "--hotwords", self.root / "missing.txt")
         (self.root / "cut.wav").write_bytes((self.root / "call.wav").read_bytes()[:40])
