@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "command.h"
+#include "data/audio_files.h"
 #include "data/channels.h"
 #include "decode/search/word_bias.h"
 #include "feat/audio.h"
@@ -58,7 +59,8 @@ struct TranscribeOptions {
     v("model", model, "what antiphon bundle made, or a model file");
     v("graph", graph, "folder that antiphon graph made for the model; empty: the bundle's");
     v("weights", weights, "weights.toml of a run with --tune; empty: the bundle's");
-    v("files", files, "recordings: what libsndfile reads, and with ffmpeg installed what that reads");
+    v("files", files,
+      "recordings: what libsndfile reads, and with ffmpeg installed what that reads; of a folder, all in it");
     v("format", format, OneOf{{"text", "srt", "vtt", "json", "ctm", "TextGrid"}},
       "of what is printed, where no files are asked for; of several recordings text, ctm or json, a list");
     v("srt", srt, "write subtitles, NAME.srt");
@@ -377,6 +379,14 @@ void RequireFilesForFolder(const TranscribeOptions& options) {
       options.out, options.format);
 }
 
+// A person who names both expects a file of that format, too.
+void RequirePrintedFormat(const TranscribeOptions& options, const CommandContext& context) {
+  if (!context.config().Has("format") || FormatsToWrite(options).empty()) return;
+  Throw<UsageError>(
+      "--format {} is of what is printed, and with --srt, --vtt or --write nothing is: for a file of it, add --write {}",
+      options.format, options.format);
+}
+
 // Documents of one recording each, one after the other, are none.
 void RequireOneDocument(const TranscribeOptions& options) {
   if (options.files.size() == 1 || !FormatsToWrite(options).empty()) return;
@@ -387,8 +397,11 @@ void RequireOneDocument(const TranscribeOptions& options) {
       options.format, options.files.size(), options.format);
 }
 
-void Transcribe(const TranscribeOptions& options, CommandContext& context) {
+void Transcribe(const TranscribeOptions& asked, CommandContext& context) {
+  TranscribeOptions options = asked;
+  options.files = data::RecordingsIn(asked.files);
   RequireFilesForFolder(options);
+  RequirePrintedFormat(options, context);
   if (!context.json()) RequireOneDocument(options);
   RequireDifferentNames(options);
   if (!Transcriber(options, context).Run()) {

@@ -33,7 +33,8 @@ struct VadCommandOptions {
   void Visit(V& v) {
     v("model", model,
       "model that tells speech from other sound (recipes/vad.toml makes one), or a bundle that has one");
-    v("files", files, "recordings: what libsndfile reads, and with ffmpeg installed what that reads");
+    v("files", files,
+      "recordings: what libsndfile reads, and with ffmpeg installed what that reads; of a folder, all in it");
     v("format", format, OneOf{{"text", "segments", "rttm"}},
       "lines FILE BEGIN END; Kaldi's segments, NAME-NUMBER NAME BEGIN END; or RTTM");
     v("channel", channel, Range{-1, 1024}, "of recordings with several, from 0; -1: their mean");
@@ -154,7 +155,9 @@ void Tell(const VadCommandOptions& options, double frame_shift_s, const std::str
   json.push_back(std::move(entry));
 }
 
-void Vad(const VadCommandOptions& options, CommandContext& context) {
+void Vad(const VadCommandOptions& asked, CommandContext& context) {
+  VadCommandOptions options = asked;
+  options.files = data::RecordingsIn(asked.files);
   vad::VadOptions vad = options.vad;
   vad.model = options.model;
   const auto activity = pipeline::VoiceActivity::Load(vad);

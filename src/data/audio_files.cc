@@ -49,6 +49,9 @@ AudioFiles::AudioFiles(const fs::path& folder) : folder_(folder), with_ffmpeg_(f
     by_name_[OneForm(folder.stem().string())].push_back(name);
     return;
   }
+  if (!fs::exists(folder, error)) {
+    Throw<InputError>("'{}' does not exist: a folder of audio files, or an audio file, is expected", folder.string());
+  }
   if (!fs::is_directory(folder, error)) {
     Throw<InputError>("'{}' is neither a folder of audio files nor an audio file", folder.string());
   }
@@ -201,6 +204,20 @@ std::string AudioFiles::RemarkOnFormats() const {
   return fmt::format(
       "{} files are of formats that cannot be read without ffmpeg ({}): install that, or convert them to WAV or FLAC",
       files, endings);
+}
+
+std::vector<std::string> RecordingsIn(const std::vector<std::string>& places) {
+  std::vector<std::string> recordings;
+  std::error_code error;
+  for (const std::string& place : places) {
+    if (!fs::is_directory(place, error)) {
+      recordings.push_back(place);
+      continue;
+    }
+    const AudioFiles files(place);
+    for (const std::string& path : files.paths()) recordings.push_back(files.folder() / path);
+  }
+  return recordings;
 }
 
 bool IsAudioName(const fs::path& path) {

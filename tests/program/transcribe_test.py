@@ -121,6 +121,29 @@ class Transcribe(system.SystemTest):
             self.assertAlmostEqual(end, max(spoken[-1]["end"], min(end, spoken[0]["start"] + 1)), delta=0.0055)
         self.assertEqual(list(following), [])
 
+    def test_a_folder_is_the_recordings_in_it(self):
+        folder = self.root / "folder"
+        (folder / "late").mkdir(parents=True)
+        shutil.copy(self.root / "one.wav", folder / "late/b.wav")
+        shutil.copy(self.root / "call.wav", folder / "a.wav")
+        (folder / "notes.txt").write_text("A B\n")
+        done = self.transcribe("--format", "json", folder, self.root / "one.wav")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([r["recording"] for r in json.loads(done.stdout)], ["a-A", "a-B", "b", "one"])
+        done = self.transcribe("--srt", folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.splitlines(),
+                         [str(folder / name) for name in ("a-A.srt", "a-B.srt", "late/b.srt")])
+        (self.root / "empty").mkdir()
+        done = self.transcribe(self.root / "empty")
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn("holds no audio files", done.stderr)
+
+    def test_a_format_to_print_beside_files_is_wrong_usage(self):
+        done = self.transcribe("--srt", "--format", "json", "--out", self.root / "none", self.root / "one.wav")
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn("--write json", done.stderr)
+
     def test_several_recordings_make_one_document_or_none(self):
         one, call = self.root / "one.wav", self.root / "call.wav"
         done = self.transcribe("--format", "json", one, self.root / "none.wav", call)

@@ -100,6 +100,11 @@ class Vad(system.SystemTest):
             self.assertGreater(turn["end"], end)
             self.assertLess(turn["end"] - turn["start"], 3)
         self.assertAlmostEqual(call["seconds"], self.seconds, 1)
+        (self.root / "talks").mkdir()
+        shutil.copy(self.root / "call.wav", self.root / "talks/call.wav")
+        in_folder, = self.turns(self.root / "talks")
+        self.assertEqual(in_folder["file"], str(self.root / "talks/call.wav"))
+        self.assertEqual(in_folder["turns"], call["turns"])
 
     def test_prints_lines_of_several_kinds(self):
         call = self.root / "call.wav"
