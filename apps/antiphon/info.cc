@@ -323,14 +323,35 @@ Json DescribeFolder(const std::string& folder, int entries) {
   return {{"kind", "folder"}, {"entries", inside.size()}, {"first entries", std::move(first)}};
 }
 
+// As a person reads it; --json has every digit.
+std::string ShortText(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number_float() ? fmt::format("{:.5g}", value.get<double>()) : value.dump();
+}
+
+bool IsOfNamedObjects(const Json& json) {
+  return json.is_array() && !json.empty() && std::ranges::all_of(json, [](const Json& element) {
+    return element.is_object() && element.contains("name") && element["name"].is_string();
+  });
+}
+
 void PrintLines(const Json& json, const std::string& indent, CommandContext& context) {
   for (const auto& [key, value] : json.items()) {
     if (value.is_object()) {
       context.Print("{}{}", indent, key);
       PrintLines(value, indent + "  ", context);
+    } else if (IsOfNamedObjects(value)) {
+      Json by_name = Json::object();
+      for (const Json& element : value) {
+        std::vector<std::string> rest;
+        for (const auto& [what, of_it] : element.items()) {
+          if (what != "name") rest.push_back(fmt::format("{} {}", what, ShortText(of_it)));
+        }
+        by_name[element["name"].get<std::string>()] = fmt::format("{}", fmt::join(rest, ", "));
+      }
+      PrintLines({{key, std::move(by_name)}}, indent, context);
     } else {
-      context.Print("{}{:<{}} {}", indent, key, 24 - indent.size(),
-                    value.is_string() ? value.get<std::string>() : value.dump());
+      context.Print("{}{:<{}} {}", indent, key, 24 - indent.size(), ShortText(value));
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 
+#include "base/config.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/gzip.h"
@@ -17,12 +18,14 @@
 #include "decode/graph/word_automaton.h"
 #include "decode/lm/ngram.h"
 #include "feat/audio.h"
+#include "feat/front_end.h"
 #include "g2p/model.h"
 #include "g2p/unit_aligner.h"
 #include "g2p/unit_ngram.h"
 #include "hmm/graph/openfst.h"
 #include "hmm/lexicon.h"
 #include "info_kinds.h"
+#include "pipeline/acoustic_model.h"
 #include "pipeline/bundle.h"
 
 namespace antiphon::app {
@@ -58,17 +61,24 @@ Json DescribeFst(const std::string& file, int) {
           {"arcs", header.NumArcs()}};
 }
 
+nlohmann::json GraphDescription(const std::string& folder) {
+  auto json = nlohmann::json::parse(ReadFile(fs::path(folder) / "graph.json"), nullptr, false);
+  if (!json.is_object()) Throw<InputError>("'{}/graph.json' is no description of a graph", folder);
+  return json;
+}
+
+bool IsInParts(const nlohmann::json& graph) { return graph.contains("checksums"); }
+
 Json DescribeGraph(const std::string& folder, int) {
   Json result = {{"kind", "decoding graph"}};
-  const auto json = nlohmann::json::parse(ReadFile(fs::path(folder) / "graph.json"), nullptr, false);
-  if (!json.is_object()) Throw<InputError>("'{}/graph.json' is no description of a graph", folder);
+  const nlohmann::json json = GraphDescription(folder);
   for (const char* key : {"language_model", "model_structure"}) {
     if (json.contains(key)) result[key] = json[key];
   }
   const hmm::Lexicon lexicon = hmm::Lexicon::Load(fs::path(folder) / "lexicon.txt");
   result["words"] = lexicon.num_words();
   result["pronunciations"] = lexicon.entries().size();
-  const bool in_parts = json.contains("checksums");
+  const bool in_parts = IsInParts(json);
   std::map<std::string, std::string> checksums = {{"HCLG.fst", json.value("fst_checksum", "")}};
   if (in_parts) {
     result["kind"] = "decoding graph (on the fly)";
@@ -143,9 +153,17 @@ Json DescribeG2p(const std::string& file, int) {
 }
 
 Json DescribeBundle(const std::string& place, int) {
-  pipeline::OpenBundle(place);
+  const pipeline::BundleParts parts = pipeline::OpenBundle(place);
   Json card = pipeline::ReadBundleCard(place);
   card["kind"] = fmt::format("recogniser ({})", card.value("kind", ""));
+  const auto model = AcousticModel::Load(parts.model, {});
+  if (!model->features().empty()) {
+    const Config features = Config::Parse(model->features(), parts.model);
+    card["sample_rate_hz"] = ReadOptions<feat::FrontEndOptions>(features).sample_rate_hz;
+  }
+  card["phones"] = model->hmm().phones().num_phones();
+  card["graph"] = IsInParts(GraphDescription(parts.graph)) ? "on the fly" : "static";
+  card["voice_activity"] = !parts.vad.empty();
   return card;
 }
 
