@@ -62,6 +62,10 @@ TEST_F(AudioChildren, MaySayMoreThanAPipeHolds) {
   const AudioPiece none =
       FirstPiece("head -c 200000 /dev/zero >&2; echo 'antiphon: error: it is a picture' >&2; exit 1");
   EXPECT_EQ(none.error, "it is a picture");
+  // As `antiphon samples` itself says it.
+  const AudioPiece own = FirstPiece(
+      "printf \"antiphon: error: antiphon samples:\\n  '/dev/stdin' is cut short: '/dev/stdin' ends at 3 s\\n\" >&2; exit 1");
+  EXPECT_EQ(own.error, "the recording is cut short: the recording ends at 3 s");
 }
 
 TEST_F(AudioChildren, GoWithWhoeverAskedForThem) {

@@ -19,6 +19,7 @@
 namespace antiphon::serve {
 namespace {
 
+constexpr char kInput[] = "/dev/stdin";
 constexpr size_t kPipeBytes = 1 << 16;
 constexpr size_t kMaxLine = 4096;
 constexpr size_t kMaxMessage = 4096;
@@ -30,6 +31,20 @@ int RateOf(const std::string& line) {
   if (!header.is_object() || !header.contains("rate") || !header["rate"].is_number_integer()) return 0;
   const auto rate_hz = header["rate"].get<int64_t>();
   return rate_hz > 0 && std::in_range<int>(rate_hz) ? static_cast<int>(rate_hz) : 0;
+}
+
+// What the decoder says last, without what is the decoder's own: its name, and that of the file that it reads.
+std::string SaidOfRecording(std::string_view messages) {
+  constexpr std::string_view kError = "antiphon: error: ", kCommand = "antiphon samples:";
+  std::string_view said = messages;
+  if (const size_t at = said.rfind(kError); at != std::string_view::npos) said.remove_prefix(at + kError.size());
+  if (said.starts_with(kCommand)) said.remove_prefix(kCommand.size());
+  std::string text(Trim(said));
+  const std::string file = fmt::format("'{}'", kInput);
+  for (size_t at = text.find(file); at != std::string::npos; at = text.find(file)) {
+    text.replace(at, file.size(), "the recording");
+  }
+  return text;
 }
 
 }  // namespace
@@ -47,7 +62,7 @@ AudioChild::AudioChild(const asio::any_io_executor& executor, const std::string&
   const FileDescriptor in = std::move(recording);
   // A group of its own, so that what it starts (ffmpeg) ends with it.
   const std::optional<pid_t> process =
-      Spawn({program, "samples", "/dev/stdin", "--header", "--format", "f32", "--max-memory",
+      Spawn({program, "samples", kInput, "--header", "--format", "f32", "--max-memory",
              std::to_string(limits.decoder_bytes), "--max-seconds", fmt::format("{}", limits.upload_s)},
             {.input = in.get(),
              .output = out.write.get(),
@@ -159,12 +174,7 @@ void AudioChild::AwaitExit(int tries) {
 std::string AudioChild::WhyItFailed(int status) const {
   if (timed_out_) return fmt::format("decoding the recording took longer than {} s", limit_s_);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return sample_rate_hz_ > 0 ? "" : "the recording has no sound";
-  constexpr std::string_view kErrorPrefix = "antiphon: error: ";
-  std::string_view said = Trim(std::string_view(message_));
-  if (const size_t at = said.rfind(kErrorPrefix); at != std::string_view::npos)
-    said.remove_prefix(at + kErrorPrefix.size());
-  while (said.ends_with('\n')) said.remove_suffix(1);
-  if (!said.empty()) return std::string(said);
+  if (const std::string said = SaidOfRecording(message_); !said.empty()) return said;
   return "decoding the recording took more memory or time than a recording may";
 }
 
