@@ -16,6 +16,7 @@
 #include "base/thread_pool.h"
 #include "data/archive.h"
 #include "data/audio_source.h"
+#include "data/feature_kind.h"
 #include "data/feature_parts.h"
 #include "data/recording_frames.h"
 #include "data/sample_rate.h"

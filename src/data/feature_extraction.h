@@ -27,9 +27,6 @@
 
 namespace antiphon::data {
 
-/// Of a feature folder: "UTT BEGIN END BEGIN END …" in seconds, for utterances that have runs of zeros.
-inline constexpr char kZerosFile[] = "utt2zeros";
-
 struct FeatureExtractionOptions {
   feat::FrontEndOptions front_end;
   std::string like;

@@ -110,6 +110,11 @@ std::string FrontEndBeside(const std::string& feature_table) {
   return fs::exists(file) ? ReadFile(file) : "";
 }
 
+std::string ZerosBeside(const std::string& feature_table) {
+  const fs::path file = fs::path(ParseTableName(feature_table).path).parent_path() / kZerosFile;
+  return fs::exists(file) ? file.string() : "";
+}
+
 std::string SpeakerSpace(const hmm::FeatureTransform& transform) {
   const ConstMatrixView m = transform.matrix();
   std::string bytes = fmt::format("{} {} {} {} ", transform.left(), transform.right(), m.rows(), m.cols());

@@ -137,7 +137,7 @@ DataDir JoinTranscripts(const fs::path& audio, const std::vector<TranscriptRow>&
   }
   if (const auto& unused = joiner.files().unused(); !unused.empty()) {
     problems.push_back({audio.string(),
-                        fmt::format("{} audio files without a row in the table are left out, the first: '{}'",
+                        fmt::format("{} audio files without a transcript are left out, the first: '{}'",
                                     unused.size(), *unused.begin()),
                         false});
   }

@@ -102,7 +102,7 @@ std::vector<AlignScore> WriteAlignments(const AlignRequest& request, const Align
       continue;
     }
     output.Write(source.Id(i), alignment, times);
-    utterances.push_back({source.Id(i), std::move(times), ""});
+    utterances.push_back({source.Id(i), std::move(times), "", source.Zeros(i)});
   }
   output.Close();
   if (!result.fmllr.empty()) pipeline::WriteSpeakerTransforms(result.fmllr, request.out);

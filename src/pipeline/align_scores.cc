@@ -111,12 +111,27 @@ std::vector<std::string> RemarksOnGaps(const AlignedTimes& times) {
   return remarks;
 }
 
+// Words were found there all the same: the path has to put them somewhere.
+std::string RemarkOnZeros(const AlignedUtterance& utterance) {
+  constexpr double kSlack_s = 0.05;  // of times in frames
+  int64_t words = 0;
+  double first_s = 0.0;
+  for (const TimedWord& word : utterance.times.words) {
+    if (!utterance.zeros.Cover(word.start_s, word.end_s, kSlack_s)) continue;
+    if (words++ == 0) first_s = word.start_s;
+  }
+  if (words == 0) return "";
+  return fmt::format("{} word(s) stand where the audio is silent, all samples being the same, the first at {:.2f} s",
+                     words, first_s);
+}
+
 std::string RemarkOn(const AlignedUtterance& utterance, const AlignScore& score) {
   if (!utterance.skipped.empty()) return "skipped: " + utterance.skipped;
   std::string remark;
   const auto add = [&](const std::string& text) { remark += (remark.empty() ? "" : "; ") + text; };
   if (!utterance.times.unknown_words.empty()) add("no pronunciation of " + utterance.times.unknown_words.front());
   for (const std::string& gap : RemarksOnGaps(utterance.times)) add(gap);
+  if (const std::string silent = RemarkOnZeros(utterance); !silent.empty()) add(silent);
   if (utterance.times.retried) add("found with the wide beam only");
   if (score.deviation < kUnlikely) add("unlike its text");
   if (std::abs(score.phone_deviation) > kOddLength) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "feat/zero_spans.h"
 #include "pipeline/aligned_times.h"
 
 namespace antiphon::pipeline {
@@ -19,6 +20,7 @@ struct AlignedUtterance {
   std::string utt_id;
   AlignedTimes times;   // without words and phones if it was not aligned
   std::string skipped;  // why it was not aligned; "" if it was
+  feat::ZeroSpans zeros = feat::ZeroSpans({});  // where its audio is zero
 };
 
 struct AlignScore {

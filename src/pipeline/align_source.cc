@@ -22,6 +22,7 @@ data::FeatureSourceOptions FindTables(const std::string& data, data::FeatureSour
   if (tables.features.empty())
     Throw<UsageError>("there is no feats.scp in '{}': make it with antiphon features, or name one with --features",
                       data);
+  tables.zeros = data::ZerosBeside(tables.features);
   return tables;
 }
 

@@ -25,6 +25,8 @@ class AlignSource : public hmm::UtteranceSource {
   const std::string& Speaker(size_t i) const override { return speakers_[i]; }
   const std::vector<std::string>& Words(size_t i) const override { return words_[i]; }
   Matrix Features(size_t i) const override;
+  /// Where the audio is nothing but zeros, as far as that is known.
+  feat::ZeroSpans Zeros(size_t i) const { return features_.Zeros(ids_[i]); }
   /// Measures of the utterances' lengths.
   std::vector<int64_t> Sizes() const { return features_.Sizes(ids_); }
 

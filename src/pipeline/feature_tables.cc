@@ -53,16 +53,12 @@ data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int 
     data::RequireFrontEnd(data::FrontEndBeside(tables.features), fmt::format("'{}'", tables.features),
                           request.model_features, fmt::format("'{}'", request.model));
   };
-  const auto set_zeros = [&] {
-    const fs::path zeros = fs::path(data::ParseTableName(tables.features).path).parent_path() / data::kZerosFile;
-    if (fs::exists(zeros)) tables.zeros = zeros.string();
-  };
   if (!tables.features.empty()) {
     require_front_end();
     if (const fs::path speakers = fs::path(request.data) / "utt2spk"; tables.utt2spk.empty() && fs::exists(speakers)) {
       tables.utt2spk = speakers.string();
     }
-    set_zeros();
+    tables.zeros = data::ZerosBeside(tables.features);
     WarnOfNormalisation(tables, request);
     return tables;
   }
@@ -74,7 +70,7 @@ data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int 
   set(tables.features, "feats.scp");
   if (data::FeatureParts::AreIn(folder)) tables.parts = folder.string();
   require_front_end();
-  set_zeros();
+  tables.zeros = data::ZerosBeside(tables.features);
   set(tables.utt2spk, "utt2spk");
   if (request.normalisation != "none") set(tables.cmvn, "cmvn.scp");
   if (request.normalisation == "mean-variance") tables.norm_vars = true;

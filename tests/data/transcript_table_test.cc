@@ -129,7 +129,7 @@ TEST_F(PrepareTest, TakesTheColumnsInOrderWithoutAHeader) {
   ASSERT_EQ(dir.utterances().size(), 2u);
   EXPECT_EQ(dir.utterances()[1].speaker, "ann");
   ASSERT_EQ(problems_.size(), 1u);
-  EXPECT_THAT(problems_[0].what, HasSubstr("1 audio files without a row"));
+  EXPECT_THAT(problems_[0].what, HasSubstr("1 audio files without a transcript"));
 }
 
 TEST_F(PrepareTest, CutsFilesThatHoldSeveralUtterances) {

@@ -95,5 +95,18 @@ TEST(AlignScores, NameWhatTheAlignmentItselfFound) {
   EXPECT_THAT(ToTable({scores[2]}), HasSubstr("\nu2\t0.000\t0.0000\t0.00\t0.00\t0.000\t\tskipped: too short\n"));
 }
 
+TEST(AlignScores, CountWordsInWhatIsSilent) {
+  auto utterances = Ordinary(0, 12);
+  // The first word of one, and its pauses; all of another.
+  const TimedWord first = utterances[3].times.words[0];
+  utterances[3].zeros = feat::ZeroSpans({{0.0, first.end_s}, {first.end_s + 0.5, utterances[3].times.duration_s}});
+  utterances[5].zeros = feat::ZeroSpans({{0.0, utterances[5].times.duration_s}});
+  const auto scores = ScoreAlignments(utterances);
+  EXPECT_THAT(scores[3].remark, HasSubstr("1 word(s) stand where the audio is silent"));
+  EXPECT_THAT(scores[3].remark, HasSubstr("the first at 0.20 s"));
+  EXPECT_THAT(scores[5].remark, HasSubstr("2 word(s) stand where the audio is silent"));
+  EXPECT_FALSE(scores[4].suspicious());
+}
+
 }  // namespace
 }  // namespace antiphon::pipeline
