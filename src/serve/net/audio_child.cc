@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/algorithm/string/replace.hpp>
+#include <boost/algorithm/string/trim.hpp>
 #include <boost/asio/read.hpp>
 #include <cerrno>
 #include <csignal>
@@ -14,7 +16,6 @@
 #include "base/error.h"
 #include "base/io_error.h"
 #include "base/spawn.h"
-#include "base/trim.h"
 
 namespace antiphon::serve {
 namespace {
@@ -39,11 +40,8 @@ std::string SaidOfRecording(std::string_view messages) {
   std::string_view said = messages;
   if (const size_t at = said.rfind(kError); at != std::string_view::npos) said.remove_prefix(at + kError.size());
   if (said.starts_with(kCommand)) said.remove_prefix(kCommand.size());
-  std::string text(Trim(said));
-  const std::string file = fmt::format("'{}'", kInput);
-  for (size_t at = text.find(file); at != std::string::npos; at = text.find(file)) {
-    text.replace(at, file.size(), "the recording");
-  }
+  std::string text = boost::algorithm::trim_copy(std::string(said));
+  boost::algorithm::replace_all(text, fmt::format("'{}'", kInput), "the recording");
   return text;
 }
 
