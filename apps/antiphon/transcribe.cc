@@ -154,7 +154,8 @@ double SecondsOf(const std::vector<std::string>& files) {
 // Neither words nor sound that could be any.
 bool HasNoSpeech(const pipeline::Transcript& transcript) {
   return transcript.words.empty() &&
-         (transcript.remark == feat::kAllZeroRemark || transcript.remark == pipeline::kNoSpeechRemark);
+         (transcript.remark == feat::kAllZeroRemark || transcript.remark == pipeline::kNoSpeechRemark ||
+          transcript.remark == pipeline::kHardlySpeechRemark);
 }
 
 // What became of one recording.
@@ -383,7 +384,8 @@ void RequireFilesForFolder(const TranscribeOptions& options) {
 void RequirePrintedFormat(const TranscribeOptions& options, const CommandContext& context) {
   if (!context.config().Has("format") || FormatsToWrite(options).empty()) return;
   Throw<UsageError>(
-      "--format {} is of what is printed, and with --srt, --vtt or --write nothing is: for a file of it, add --write {}",
+      "--format {} is of what is printed, and with --srt, --vtt or --write nothing is: for a file of it, add --write "
+      "{}",
       options.format, options.format);
 }
 

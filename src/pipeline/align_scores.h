@@ -18,8 +18,8 @@ namespace antiphon::pipeline {
 
 struct AlignedUtterance {
   std::string utt_id;
-  AlignedTimes times;   // without words and phones if it was not aligned
-  std::string skipped;  // why it was not aligned; "" if it was
+  AlignedTimes times;                           // without words and phones if it was not aligned
+  std::string skipped;                          // why it was not aligned; "" if it was
   feat::ZeroSpans zeros = feat::ZeroSpans({});  // where its audio is zero
 };
 

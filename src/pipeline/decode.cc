@@ -166,7 +166,8 @@ class Decoding {
     const bool in_pieces = turns_ != nullptr || recognizer_.IsInPieces(features->num_frames());
     const decode::Recognition r =
         turns_ == nullptr ? recognizer_.Recognize(*features, SpeakerOf(utt_id), listener)
-                          : recognizer_.RecognizeTurns(*features, turns_->Of(utt_id), SpeakerOf(utt_id), listener);
+                          : recognizer_.RecognizeTurns(*features, turns_->Of(utt_id), turns_->least_confidence(),
+                                                       SpeakerOf(utt_id), listener);
     if (in_pieces) {
       if (request_.lattices) lattices += Gzip(text.Finish(), GzipEffort::kQuick);
     } else {

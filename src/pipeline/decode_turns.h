@@ -22,6 +22,7 @@ class DecodeTurns {
               const data::DataDirOptions& options);
 
   std::vector<SpeechTurn> Of(const std::string& utt_id) const;
+  double least_confidence() const { return activity_->least_confidence(); }
 
  private:
   std::vector<SpeechTurn> Hear(const std::string& utt_id) const;

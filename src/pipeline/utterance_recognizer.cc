@@ -101,19 +101,21 @@ decode::Recognition UtteranceRecognizer::RecognizeInPieces(UtteranceFeatures& fe
   const auto recognizer = recognizers_.Borrow();
   const auto scores = model_.Stream(speaker.profile, speaker.transform, speaker.heard);
   decode::RecognizeInPieces pieces(*recognizer, pieces_, weights_, frame_shift_s_,
-                                   JoinTo(joined, 0, features.zeros(), listener));
+                                   JoinTo(joined, 0, features.zeros(), /*least_confidence=*/0, listener));
   SearchInPieces(features, *scores, pieces, listener.searched);
   return joined.Take(frame_shift_s_);
 }
 
 decode::RecognizeInPieces::Callback UtteranceRecognizer::JoinTo(decode::JoinPieces& joined, int64_t begin,
-                                                                const feat::ZeroSpans& zeros,
+                                                                const feat::ZeroSpans& zeros, double least_confidence,
                                                                 const PieceListener& listener) const {
-  return [this, &joined, begin, &zeros, &listener](decode::Piece&& piece) {
+  return [this, &joined, begin, &zeros, least_confidence, &listener](decode::Piece&& piece) {
     piece.begin_frame += begin;
     const double begin_s = static_cast<double>(piece.begin_frame) * frame_shift_s_;
     if (zeros.Cover(begin_s, begin_s + piece.num_frames * frame_shift_s_, frame_shift_s_)) {
       piece.recognition = WithoutWords(0, feat::kAllZeroRemark);
+    } else if (AreDoubtful(piece.recognition, least_confidence)) {
+      piece.recognition = WithoutWords(0, kHardlySpeechRemark);
     } else {
       LeaveOutWordsInZeros(zeros, begin_s, frame_shift_s_, piece.recognition);
     }
@@ -123,7 +125,7 @@ decode::RecognizeInPieces::Callback UtteranceRecognizer::JoinTo(decode::JoinPiec
 }
 
 decode::Recognition UtteranceRecognizer::RecognizeTurns(UtteranceFeatures& features,
-                                                        const std::vector<SpeechTurn>& turns,
+                                                        const std::vector<SpeechTurn>& turns, double least_confidence,
                                                         const KnownSpeaker& speaker,
                                                         const PieceListener& listener) const {
   const auto num_frames = static_cast<int>((features.num_frames() + model_.subsampling() - 1) / model_.subsampling());
@@ -137,7 +139,7 @@ decode::Recognition UtteranceRecognizer::RecognizeTurns(UtteranceFeatures& featu
     if (scores == nullptr) {
       scores = model_.Stream(speaker.profile, speaker.transform, speaker.heard);
       pieces.emplace(*recognizer, pieces_, weights_, frame_shift_s_,
-                     JoinTo(joined, span.begin / model_.subsampling(), features.zeros(), listener));
+                     JoinTo(joined, span.begin / model_.subsampling(), features.zeros(), least_confidence, listener));
     }
     scores->Accept(rows, last);
     if (!last) return pieces->Advance(*scores);

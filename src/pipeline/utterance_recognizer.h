@@ -54,9 +54,11 @@ class UtteranceRecognizer {
   /// Of an utterance in pieces the recognition has neither lattice nor alignment; the listener gets the lattices.
   decode::Recognition Recognize(UtteranceFeatures& features, const KnownSpeaker& speaker,
                                 const PieceListener& listener = {}) const;
-  /// Of the turns alone. The recognition has neither lattice nor alignment; the listener gets the lattices.
+  /// Of the turns alone, without those whose words are doubtful (AreDoubtful). The recognition has neither lattice nor
+  /// alignment; the listener gets the lattices.
   decode::Recognition RecognizeTurns(UtteranceFeatures& features, const std::vector<SpeechTurn>& turns,
-                                     const KnownSpeaker& speaker, const PieceListener& listener = {}) const;
+                                     double least_confidence, const KnownSpeaker& speaker,
+                                     const PieceListener& listener = {}) const;
   std::vector<RowSpan> RowsOfTurns(const UtteranceFeatures& features, const std::vector<SpeechTurn>& turns) const {
     return RowsOf(turns, features.num_frames(), feature_shift_s_, model_.subsampling());
   }
@@ -71,7 +73,7 @@ class UtteranceRecognizer {
                                         const PieceListener& listener) const;
   // What becomes of pieces that begin `begin` frames into the recording.
   decode::RecognizeInPieces::Callback JoinTo(decode::JoinPieces& joined, int64_t begin, const feat::ZeroSpans& zeros,
-                                             const PieceListener& listener) const;
+                                             double least_confidence, const PieceListener& listener) const;
 
   const AcousticModel& model_;
   decode::PieceOptions pieces_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -67,6 +68,13 @@ std::vector<SpeechTurn> VoiceActivity::Turns(const data::AudioPieces& audio, int
   const double end_s = static_cast<double>(frames) * stream.frame_shift_s();
   if (!turns.empty() && turns.back().end_s >= end_s) turns.back().end_s = std::numeric_limits<double>::infinity();
   return turns;
+}
+
+bool AreDoubtful(const decode::Recognition& words, double least_confidence) {
+  constexpr size_t kFewest = 3;
+  const std::vector<double>& confidences = words.confidences;
+  const double sum = std::accumulate(confidences.begin(), confidences.end(), 0.0);
+  return confidences.size() >= kFewest && sum < least_confidence * static_cast<double>(confidences.size());
 }
 
 std::vector<RowSpan> RowsOf(const std::vector<SpeechTurn>& turns, int64_t num_rows, double row_shift_s,

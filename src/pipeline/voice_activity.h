@@ -2,7 +2,8 @@
 // speech.
 //
 // A turn is recognised as an utterance of its own: it ends where the model says, search and network begin anew, and
-// what lies between turns is neither scored nor searched. Mean and variance are still those of the whole recording.
+// what lies between turns is neither scored nor searched. Words that it can hardly believe itself are left out. Mean
+// and variance are still those of the whole recording.
 //
 // Units: seconds; rows of features. Threads: const methods may run together. Errors: InputError naming the model.
 #pragma once
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "data/feature_parts.h"
+#include "decode/search/recognize.h"
 #include "pipeline/utterance_features.h"
 #include "vad/speech_stream.h"
 
@@ -19,6 +21,8 @@ namespace antiphon::pipeline {
 
 /// What is said of a recording without a turn, in place of words.
 inline constexpr char kNoSpeechRemark[] = "no speech was heard: no words were looked for";
+/// The same of a turn whose words are doubtful.
+inline constexpr char kHardlySpeechRemark[] = "what was heard is hardly speech: its words are left out";
 
 /// From one time to another; infinity: to the end.
 struct SpeechTurn {
@@ -38,6 +42,7 @@ class VoiceActivity {
     return {model_, options_, rate_hz, std::move(listener)};
   }
   const vad::SpeechModel& model() const { return *model_; }
+  double least_confidence() const { return options_.least_confidence; }
 
  private:
   VoiceActivity(const vad::VadOptions& options, std::shared_ptr<const vad::SpeechModel> model)
@@ -46,6 +51,10 @@ class VoiceActivity {
   vad::VadOptions options_;
   std::shared_ptr<const vad::SpeechModel> model_;
 };
+
+/// Whether words of a turn are less sure than that, on average: other sound that the model took for speech. One or two
+/// words say too little of it.
+bool AreDoubtful(const decode::Recognition& words, double least_confidence);
 
 /// Rows of features from `begin` to before `end`.
 struct RowSpan {

@@ -19,6 +19,7 @@ struct VadOptions {
   double min_speech_s = 0.1;
   double min_pause_s = 0.5;
   double padding_s = 0.3;
+  double least_confidence = 0.55;
 
   template <class V>
   void Visit(V& v) {
@@ -26,8 +27,11 @@ struct VadOptions {
       "model that tells speech from other sound (recipes/vad.toml makes one), or a bundle that has one: only speech is "
       "decoded; empty: the bundle's; none: everything is decoded");
     VisitTurns(v);
+    v("vad-confidence", least_confidence, Range{0.0, 1.0},
+      "mean confidence of the words of a turn, three or more, below which they are left out, as what music makes; 0: "
+      "none is");
   }
-  /// Without the model.
+  /// Without the model, and what follows from words.
   template <class V>
   void VisitTurns(V& v) {
     v("vad-threshold", threshold, Range{0.01, 0.99}, "probability of speech from which on sound counts as speech");

@@ -4,8 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <numeric>
+
 #include "antiphon/recognizer.h"
 #include "api/as_decode.h"
+#include "api/recognizer_impl.h"
+#include "api/recognizer_options.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "loudness_vad.h"
@@ -121,6 +126,64 @@ TEST_F(VoiceActivityTest, WhereNobodySpeaksThereAreNoWords) {
   const auto vad = [&](pipeline::DecodeRequest& request) { request.vad.model = vad_; };
   EXPECT_EQ(Decode(model, silence, vad).at("remark"), pipeline::kNoSpeechRemark);
   EXPECT_NE(Recognizer(model, Path("graph"), kSettings).RecognizeFile(silence).remark, pipeline::kNoSpeechRemark);
+}
+
+TEST_F(VoiceActivityTest, TurnsOfDoubtfulWordsAreLeftOut) {
+  constexpr double kNoCuts_s = 30, kWideBeam = 16;  // no word is quite sure
+  const std::string model = Model(true), speech = Turns({1, 6, 2, 4, 1});
+  const auto recognizer = [&](double least_confidence) {
+    RecognizerOptions options = OptionsOf({.beam = kWideBeam});
+    options.vad.model = vad_;
+    options.vad.least_confidence = least_confidence;
+    options.pieces.cut_silence_s = kNoCuts_s;
+    return RecognizerAccess::Make(model, Path("graph"), options);
+  };
+  const auto decode = [&](double least_confidence) {
+    return Decode(model, speech, [&](pipeline::DecodeRequest& request) {
+      request.recognize.search.beam = kWideBeam;
+      request.vad.model = vad_;
+      request.vad.least_confidence = least_confidence;
+      request.pieces.cut_silence_s = kNoCuts_s;
+    });
+  };
+  const Recognition all = recognizer(0).RecognizeFile(speech);
+  ExpectSame(all, decode(0));
+  // Turns by their means; one of two words or fewer stays anyway.
+  std::array<std::vector<double>, 2> turns;
+  for (const RecognizedWord& word : all.words) turns[word.start_s < 8 ? 0 : 1].push_back(word.confidence);
+  const auto mean = [](const std::vector<double>& turn) {
+    return std::accumulate(turn.begin(), turn.end(), 0.0) / static_cast<double>(turn.size());
+  };
+  ASSERT_GE(std::min(turns[0].size(), turns[1].size()), 3U);
+  const bool first_is_surer = mean(turns[0]) > mean(turns[1]);
+  const double between = (mean(turns[0]) + mean(turns[1])) / 2;
+  const Recognition surer = recognizer(between).RecognizeFile(speech);
+  ASSERT_EQ(surer.words.size(), turns[first_is_surer ? 0 : 1].size());
+  EXPECT_EQ(surer.words.front().start_s < 8, first_is_surer);
+  ExpectSame(surer, decode(between));
+  EXPECT_EQ(recognizer(1).RecognizeFile(speech).remark, pipeline::kHardlySpeechRemark);
+  const auto longest_of_stream = [&](double least_confidence) {
+    StreamSettings settings{.cmvn_min_window = 30};
+    settings.endpoint_silence_s = kNoCuts_s;
+    Stream stream = recognizer(least_confidence).NewStream(testing::kRateHz, settings);
+    std::vector<StreamEvent> events = stream.Accept(samples_);
+    for (StreamEvent& event : stream.End()) events.push_back(std::move(event));
+    size_t words = 0;
+    for (const StreamEvent& event : events) words = std::max(words, event.final ? event.words.size() : 0);
+    return words;
+  };
+  EXPECT_GT(longest_of_stream(0), 2U);
+  EXPECT_LT(longest_of_stream(1), 3U);
+}
+
+TEST(VoiceActivity, WordsAreDoubtfulIfThereAreEnoughAndTheyAreNotSure) {
+  decode::Recognition words;
+  EXPECT_FALSE(pipeline::AreDoubtful(words, 1.0));
+  words.confidences = {0.1, 0.2};
+  EXPECT_FALSE(pipeline::AreDoubtful(words, 1.0));
+  words.confidences = {0.25, 0.5, 0.75};
+  EXPECT_FALSE(pipeline::AreDoubtful(words, 0.5));
+  EXPECT_TRUE(pipeline::AreDoubtful(words, 0.5001));
 }
 
 TEST_F(VoiceActivityTest, ABundleBringsItAndItCanBeLeftOut) {
