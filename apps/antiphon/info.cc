@@ -331,8 +331,8 @@ std::string ShortText(const Json& value) {
 
 bool IsOfNamedObjects(const Json& json) {
   return json.is_array() && !json.empty() && std::ranges::all_of(json, [](const Json& element) {
-    return element.is_object() && element.contains("name") && element["name"].is_string();
-  });
+           return element.is_object() && element.contains("name") && element["name"].is_string();
+         });
 }
 
 void PrintLines(const Json& json, const std::string& indent, CommandContext& context) {

@@ -55,8 +55,8 @@ class AudioFiles {
   bool with_ffmpeg_;
 };
 
-/// `places` in their order, and in place of each folder among them the audio files in it, by name. InputError if a folder
-/// has none.
+/// `places` in their order, and in place of each folder among them the audio files in it, by name. InputError if a
+/// folder has none.
 std::vector<std::string> RecordingsIn(const std::vector<std::string>& places);
 
 /// Whether a file is audio of a format of libsndfile, by the ending of its name.

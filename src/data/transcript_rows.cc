@@ -137,8 +137,8 @@ DataDir JoinTranscripts(const fs::path& audio, const std::vector<TranscriptRow>&
   }
   if (const auto& unused = joiner.files().unused(); !unused.empty()) {
     problems.push_back({audio.string(),
-                        fmt::format("{} audio files without a transcript are left out, the first: '{}'",
-                                    unused.size(), *unused.begin()),
+                        fmt::format("{} audio files without a transcript are left out, the first: '{}'", unused.size(),
+                                    *unused.begin()),
                         false});
   }
   DataDir dir = joiner.Take();

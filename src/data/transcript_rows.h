@@ -51,8 +51,8 @@ struct TranscriptRow {
 };
 
 /// Rows whose audio is missing or whose text is empty are left out and reported in `problems`, as are audio files
-/// without a transcript. Utterance ids begin with the speaker, so that sorting groups them. Durations are not looked at.
-/// `audio`: a folder, or one file. `source`: for messages. InputError if not one row can be used.
+/// without a transcript. Utterance ids begin with the speaker, so that sorting groups them. Durations are not looked
+/// at. `audio`: a folder, or one file. `source`: for messages. InputError if not one row can be used.
 DataDir JoinTranscripts(const std::filesystem::path& audio, const std::vector<TranscriptRow>& rows,
                         const std::string& source, const PrepareOptions& options, std::vector<DataProblem>& problems);
 

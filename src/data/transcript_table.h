@@ -35,7 +35,8 @@ std::vector<TranscriptRow> ReadTranscriptTable(const std::filesystem::path& tabl
                                                std::vector<DataProblem>& problems);
 
 /// Joins. Rows whose audio is missing or whose text is empty are left out and reported in `problems`, as are audio
-/// files without a transcript. Utterance ids begin with the speaker, so that sorting groups them. Durations are not looked at.
+/// files without a transcript. Utterance ids begin with the speaker, so that sorting groups them. Durations are not
+/// looked at.
 DataDir PrepareDataDir(const std::filesystem::path& audio_folder, const std::filesystem::path& table,
                        const PrepareOptions& options, std::vector<DataProblem>& problems);
 
