@@ -181,22 +181,22 @@ def played_music(folder, soundfont, most_s, random_):
             yield stem(score), part_of(sounds.scaled(mono, 0.875), most_s / len(scores), random_)
 
 
-def album_tracks(folders):
+def album_tracks(folders, left_out):
     endings = (".ogg", ".oga", ".opus", ".mp3", ".flac", ".wav", ".m4a")
     tracks = []
     for folder in folders:
         found = [path for path in glob.glob(os.path.join(glob.escape(folder), "**"), recursive=True)
-                 if path.lower().endswith(endings)]
+                 if path.lower().endswith(endings) and stem(path) not in left_out]
         if not found:
             sys.exit(f"vad_recordings: there is no recording in '{folder}'; --albums takes folders with ':' between")
         tracks += sorted(found)
     return tracks
 
 
-def album_music(folders, most_s, random_, jobs):
+def album_music(folders, left_out, most_s, random_, jobs):
     """Names and samples of excerpts of the recordings in folders, of any format that ffmpeg reads: as much of each
     recording as `most_s` in all allows, from random places, each at a random speed between those of SPEEDS."""
-    tracks, excerpts = album_tracks(folders), []
+    tracks, excerpts = album_tracks(folders, left_out), []
     for number, track in enumerate(tracks):
         length_s = length_of(track)
         left_s, excerpt = min(most_s / len(tracks), length_s), 0
@@ -279,8 +279,9 @@ def add_made_sounds(recordings, minutes, random_):
         if kind != "hiss":
             recordings.add_noise(kind, sounds.sound(kind, random_, 6 * PIECE_S))
     for number in range(2, 5):
-        recordings.add_noise(f"song-{number}",
-                             sum((sounds.sound("song", random_, PIECE_S) for _ in range(6)), array.array("h")))
+        for kind in ("noise", "song"):
+            recordings.add_noise(f"{kind}-{number}",
+                                 sum((sounds.sound(kind, random_, PIECE_S) for _ in range(6)), array.array("h")))
 
 
 def add_music(recordings, options, random_):
@@ -289,8 +290,8 @@ def add_music(recordings, options, random_):
     if options.midi:
         tunes += played_music(options.midi, options.soundfont, 60 * options.midi_minutes, random_)
     if options.albums:
-        tunes += album_music(list(filter(None, options.albums.split(":"))), 60 * options.album_minutes, random_,
-                             options.jobs)
+        tunes += album_music(list(filter(None, options.albums.split(":"))), set(options.albums_without.split(":")),
+                             60 * options.album_minutes, random_, options.jobs)
     for name, samples in tunes:
         length = MUSIC_PIECE_S * sounds.RATE
         for number in range((len(samples) + length - sounds.RATE) // length):
@@ -320,6 +321,8 @@ def main():
     parser.add_argument("--soundfont", default="/usr/share/sounds/sf2/TimGM6mb.sf2", help="their instruments")
     parser.add_argument("--albums", default="", help="folders of recorded music of any format, with ':' between; "
                                                      "empty: none")
+    parser.add_argument("--albums-without", default="", help="names of recordings in them, without ending, that are left "
+                                                             "out, with ':' between")
     parser.add_argument("--album-minutes", type=float, default=90, help="of music from them, at most")
     parser.add_argument("--jobs", type=int, default=1, help="recordings of albums that are read at the same time")
     parser.add_argument("--copies", type=int, default=0, help="augmented copies that features will make")

@@ -1,4 +1,4 @@
-"""Sounds that are no speech, made by formulas: hums, tones, chords, drums, wind, knocks. 16-bit samples at 8 kHz.
+"""Sounds that are no speech, made by formulas: hums, tones, chords, drums, wind, noise, knocks. 16-bit, 8 kHz.
 
 Everything follows from the random numbers that the caller gives.
 """
@@ -128,13 +128,26 @@ def knocks(random_, count):
     return values
 
 
+def noise(random_, count):
+    """Steady noise of any colour, from white over pink to brown: fans, roads, a crowd, a bad line."""
+    keeps = (0.0, 0.7, 0.93, 0.985)
+    heights = [random_.random() ** 2 * math.sqrt(1 - keep * keep) for keep in keeps]
+    values, states = [], [0.0] * len(keeps)
+    for _ in range(count):
+        new = random_.gauss(0, 1)
+        states = [keep * state + new for keep, state in zip(keeps, states)]
+        values.append(sum(height * state for height, state in zip(heights, states)))
+    return values
+
+
 def hiss(random_, count):
     """What is left where nobody speaks: faint noise."""
     values = [random_.gauss(0, 1) for _ in range(count)]
     return values
 
 
-KINDS = {"hum": hum, "tones": tones, "chords": chords, "drums": drums, "song": song, "wind": wind, "knocks": knocks, "hiss": hiss}
+KINDS = {"hum": hum, "tones": tones, "chords": chords, "drums": drums, "song": song, "wind": wind, "knocks": knocks, "hiss": hiss,
+         "noise": noise}
 
 
 def sound(kind, random_, seconds):

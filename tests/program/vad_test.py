@@ -82,6 +82,8 @@ class Vad(system.SystemTest):
         self.assertTrue(all(0.83 < speed < 1.2 for speed in speeds), speeds)
         labels = dict(line.split(None, 1) for line in (out / "labels.txt").read_text().splitlines())
         self.assertEqual(set(labels["music-album-000-01-Ein-Lied-000"].split()), {"0"})
+        done = subprocess.run([*command, "1", "--albums-without", "none:Ein Lied"], capture_output=True, text=True)
+        self.assertIn("there is no recording in", done.stderr)
         for what, said in ((b"no music", "cannot read '.*broken.mp3'"), (None, r"there is no recording in .*2001. album")):
             for track in album.glob("*"):
                 track.unlink()
