@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -122,12 +124,16 @@ void HearMicrophone(const ListenOptions& options, int rate_hz, Stream& stream, c
   microphone.RequireGoodEnd();
 }
 
-// What programs write before the samples of a file, which would be heard as noise.
+constexpr size_t kMarkBytes = 12;
+
+// Headers of audio files, whose bytes would be heard as noise.
 void RefuseFile(std::span<const std::byte> begin) {
-  constexpr size_t kMark = 4;
-  if (begin.size() < kMark) return;
-  const std::string_view mark(reinterpret_cast<const char*>(begin.data()), kMark);
-  if (mark != "RIFF" && mark != "fLaC" && mark != "OggS" && !mark.starts_with("ID3")) return;
+  const std::string_view bytes(reinterpret_cast<const char*>(begin.data()), std::min(begin.size(), kMarkBytes));
+  constexpr std::array<std::string_view, 8> kMarks = {"RIFF", "RF64", "fLaC", "OggS",
+                                                      "FORM", ".snd", "ID3",  "\x1A\x45\xDF\xA3"};
+  const auto is_mark = [&](std::string_view mark) { return bytes.starts_with(mark); };
+  const bool is_mp4 = bytes.size() == kMarkBytes && bytes.substr(4, 4) == "ftyp";
+  if (!is_mp4 && std::none_of(kMarks.begin(), kMarks.end(), is_mark)) return;
   throw InputError(
       "standard input is an audio file, and samples alone are expected (16 bit, little endian, one channel): name the "
       "file instead, or let arecord write them with -t raw, sox with -t raw, ffmpeg with -f s16le");
@@ -137,13 +143,17 @@ void ReadStandardInput(int rate_hz, Stream& stream, const Print& print) {
   constexpr double kBetweenLooksS = 0.1;  // at whether somebody asks to stop
   std::vector<int16_t> piece(static_cast<size_t>(rate_hz / 10));
   const std::span<std::byte> bytes = std::as_writable_bytes(std::span(piece));
-  size_t odd = 0;  // bytes of half a sample; at the end it is left out
+  size_t odd = 0;  // bytes that wait: of half a sample, or of a file's mark; at the end they are left out
   for (bool asked = false, begins = true; !asked;) {
     const auto count = ReadSome(STDIN_FILENO, bytes.subspan(odd), kBetweenLooksS, "standard input");
     asked = TakeRequest();
     if (!count) continue;
     if (*count == 0) break;
     const size_t here = odd + *count;
+    if (begins && here < kMarkBytes) {
+      odd = here;
+      continue;
+    }
     if (std::exchange(begins, false)) RefuseFile(bytes.first(here));
     print(stream.Accept(std::span(piece).first(here / sizeof(int16_t))));
     odd = here % sizeof(int16_t);
@@ -220,12 +230,17 @@ class Listening {
   }
 
   void Run() {
+    if (options_.rate != 0 && (options_.microphone || options_.input != "-")) {
+      throw UsageError("--rate is of samples on standard input; files say theirs, and a microphone has the model's");
+    }
     const int rate_hz = recognizer_.sample_rate_hz();
     const Print print = [this](const Events& events) { PrintEvents(events); };
     if (options_.microphone) {
       Hear(rate_hz, [&](Stream& stream) { HearMicrophone(options_, rate_hz, stream, print); });
     } else if (options_.input == "-") {
       const int input_hz = options_.rate != 0 ? options_.rate : rate_hz;
+      if (const std::string narrow = feat::NarrowBandRemark(input_hz, rate_hz); !narrow.empty())
+        remarks_.push_back(narrow);
       Hear(input_hz, [&](Stream& stream) { ReadStandardInput(input_hz, stream, print); });
     } else {
       const data::AudioFiles files(options_.input);

@@ -82,6 +82,8 @@ class Listen(system.SystemTest):
         doubled = [value for here, after in zip(samples, samples[1:] + samples[-1:]) for value in (here, (here + after) // 2)]
         lines = self.lines("--no-partial", "--rate", 2 * RATE, pieces=[struct.pack(f"<{len(doubled)}h", *doubled)])
         self.assertEqual([word for line in lines for word in line["text"].split()], self.words)
+        _, _, err = self.listen("--rate", RATE // 2, pieces=[self.raw])
+        self.assertIn(f"{RATE // 2} Hz", err)
 
     def test_who_asks_to_stop_gets_what_was_heard(self):
         """Of samples that come from another program, too, which may send no more."""
@@ -206,9 +208,11 @@ class Listen(system.SystemTest):
 
         refused(2, "must be 0 … 384000", "--rate", 400000)
         refused(1, "'missing' does not exist", "missing")
-        status, out, err = self.listen(pieces=[system.wav_bytes([0] * system.RATE)])
+        wav = system.wav_bytes([0] * RATE)
+        status, out, err = self.listen(pieces=[wav[:3], wav[3:]])
         self.assertEqual((status, out), (1, ""), err)
         self.assertIn("standard input is an audio file", err)
+        refused(2, "--rate is of samples", "--rate", RATE, self.root / "call.wav")
         refused(1, "missing.wav", self.root / "missing.wav")
         refused(1, "cannot", "--hotwords", self.root / "missing.txt")
         (self.root / "cut.wav").write_bytes((self.root / "call.wav").read_bytes()[:40])
