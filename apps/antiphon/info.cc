@@ -326,7 +326,13 @@ Json DescribeFolder(const std::string& folder, int entries) {
 // As a person reads it; --json has every digit.
 std::string ShortText(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
-  return value.is_number_float() ? fmt::format("{:.5g}", value.get<double>()) : value.dump();
+  if (!value.is_number_float()) return value.dump();
+  const auto number = value.get<double>();
+  return std::abs(number) < 1e5 ? fmt::format("{:.5g}", number) : fmt::format("{:.0f}", number);
+}
+
+void PrintLine(const std::string& indent, const std::string& key, const std::string& text, CommandContext& context) {
+  context.Print("{}{:<{}} {}", indent, key, 24 - indent.size(), text);
 }
 
 bool IsOfNamedObjects(const Json& json) {
@@ -335,23 +341,26 @@ bool IsOfNamedObjects(const Json& json) {
          });
 }
 
+std::string AllButName(const Json& object) {
+  std::vector<std::string> all;
+  for (const auto& [key, value] : object.items()) {
+    if (key != "name") all.push_back(fmt::format("{} {}", key, ShortText(value)));
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
 void PrintLines(const Json& json, const std::string& indent, CommandContext& context) {
   for (const auto& [key, value] : json.items()) {
     if (value.is_object()) {
       context.Print("{}{}", indent, key);
       PrintLines(value, indent + "  ", context);
     } else if (IsOfNamedObjects(value)) {
-      Json by_name = Json::object();
+      context.Print("{}{}", indent, key);
       for (const Json& element : value) {
-        std::vector<std::string> rest;
-        for (const auto& [what, of_it] : element.items()) {
-          if (what != "name") rest.push_back(fmt::format("{} {}", what, ShortText(of_it)));
-        }
-        by_name[element["name"].get<std::string>()] = fmt::format("{}", fmt::join(rest, ", "));
+        PrintLine(indent + "  ", element["name"].get<std::string>(), AllButName(element), context);
       }
-      PrintLines({{key, std::move(by_name)}}, indent, context);
     } else {
-      context.Print("{}{:<{}} {}", indent, key, 24 - indent.size(), ShortText(value));
+      PrintLine(indent, key, ShortText(value), context);
     }
   }
 }

@@ -336,6 +336,13 @@ class Transcribe(system.SystemTest):
         self.assertGreater(card["speed"]["speech_seconds"], 10)
         told = json.loads(system.must("info", "--json", self.bundle).stdout)
         self.assertIsNone(told["speed"])
+        self.assertEqual((told["sample_rate_hz"], told["graph"], told["voice_activity"]), (RATE, "static", False))
+        self.assertGreater(told["phones"], 1)
+        lines = [line.split(None, 1) for line in system.must("info", self.root / "measured").stdout.splitlines()]
+        shown = {line[0]: line[-1] for line in lines}
+        for file in card["files"]:
+            self.assertEqual(shown[file["name"]], f"bytes {file['bytes']}, checksum {file['checksum']}")
+        self.assertEqual(shown["speech_seconds"], f"{summary['speech_seconds']:.5g}")
 
     def test_refuses_what_is_no_recogniser(self):
         damaged = self.root / "damaged.antiphon"
