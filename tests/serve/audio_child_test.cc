@@ -64,9 +64,10 @@ TEST_F(AudioChildren, MaySayMoreThanAPipeHolds) {
   EXPECT_EQ(none.error, "it is a picture");
   // As `antiphon samples` itself says it.
   const AudioPiece own = FirstPiece(
-      "printf \"antiphon: error: antiphon samples:\\n  '/dev/stdin' is cut short: '/dev/stdin' ends at 3 s\\n\" >&2; "
+      "printf \"antiphon: error: antiphon samples:\\n  '/dev/stdin' is cut short: '/dev/stdin' is: file:/dev/stdin: "
+      "bad\\n\" >&2; "
       "exit 1");
-  EXPECT_EQ(own.error, "the recording is cut short: the recording ends at 3 s");
+  EXPECT_EQ(own.error, "the recording is cut short: the recording is: bad");
 }
 
 TEST_F(AudioChildren, GoWithWhoeverAskedForThem) {

@@ -1,8 +1,10 @@
 #include "serve/net/audio_child.h"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/algorithm/string/erase.hpp>
 #include <boost/algorithm/string/replace.hpp>
 #include <boost/algorithm/string/trim.hpp>
 #include <boost/asio/read.hpp>
@@ -42,6 +44,7 @@ std::string SaidOfRecording(std::string_view messages) {
   if (said.starts_with(kCommand)) said.remove_prefix(kCommand.size());
   std::string text = boost::algorithm::trim_copy(std::string(said));
   boost::algorithm::replace_all(text, fmt::format("'{}'", kInput), "the recording");
+  boost::algorithm::erase_all(text, fmt::format("file:{}: ", kInput));  // as ffmpeg calls it
   return text;
 }
 
