@@ -40,11 +40,10 @@ std::string FrontEndFor(const FrameStore& store, const std::string& file, bool k
 
 /// The text of the front_end.toml beside a table of features; "" if there is none.
 std::string FrontEndBeside(const std::string& feature_table);
-/// The kZerosFile there; "" if there is none.
-std::string ZerosBeside(const std::string& feature_table);
-/// "UTT BEGIN END BEGIN END …" in seconds, for utterances whose audio has runs of zeros.
+/// Of a feature folder: "UTT BEGIN END BEGIN END …" in seconds, for utterances whose audio has runs of zeros.
 inline constexpr char kZerosFile[] = "utt2zeros";
-
+/// The path of that beside a table of features; "" if there is none.
+std::string ZerosBeside(const std::string& feature_table);
 std::string SpeakerSpace(const hmm::FeatureTransform& transform);
 
 /// Of two descriptions of front ends (TOML); dither may differ, and options that the kind does not look at. `found_in`

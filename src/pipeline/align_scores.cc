@@ -111,9 +111,9 @@ std::vector<std::string> RemarksOnGaps(const AlignedTimes& times) {
   return remarks;
 }
 
-// Words were found there all the same: the path has to put them somewhere.
+// An alignment places every word somewhere, even where there is no sound.
 std::string RemarkOnZeros(const AlignedUtterance& utterance) {
-  constexpr double kSlack_s = 0.05;  // of times in frames
+  constexpr double kSlack_s = 0.01;  // a frame
   int64_t words = 0;
   double first_s = 0.0;
   for (const TimedWord& word : utterance.times.words) {

@@ -18,9 +18,9 @@ namespace antiphon::pipeline {
 
 struct AlignedUtterance {
   std::string utt_id;
-  AlignedTimes times;                           // without words and phones if it was not aligned
-  std::string skipped;                          // why it was not aligned; "" if it was
-  feat::ZeroSpans zeros = feat::ZeroSpans({});  // where its audio is zero
+  AlignedTimes times;        // without words and phones if it was not aligned
+  std::string skipped;       // why it was not aligned; "" if it was
+  feat::ZeroSpans zeros{1};  // where all samples of its audio are the same
 };
 
 struct AlignScore {

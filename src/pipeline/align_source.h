@@ -12,7 +12,8 @@
 
 namespace antiphon::pipeline {
 
-/// Names the tables that stand in `data`, where none are named. UsageError if there are no features at all.
+/// Names the tables that stand in `data`, where none are named, and the zeros beside the features. UsageError if there
+/// are no features at all.
 data::FeatureSourceOptions FindTables(const std::string& data, data::FeatureSourceOptions tables);
 
 class AlignSource : public hmm::UtteranceSource {

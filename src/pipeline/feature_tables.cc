@@ -6,7 +6,6 @@
 #include "data/feature_extraction.h"
 #include "data/feature_kind.h"
 #include "data/feature_parts.h"
-#include "data/script.h"
 
 namespace antiphon::pipeline {
 namespace {
