@@ -182,15 +182,18 @@ def played_music(folder, soundfont, most_s, random_):
 
 
 def album_tracks(folders, left_out):
+    """Sorted by folder; `left_out` are names without ending, each of which there must be."""
     endings = (".ogg", ".oga", ".opus", ".mp3", ".flac", ".wav", ".m4a")
     tracks = []
     for folder in folders:
         found = [path for path in glob.glob(os.path.join(glob.escape(folder), "**"), recursive=True)
-                 if path.lower().endswith(endings) and stem(path) not in left_out]
+                 if path.lower().endswith(endings)]
         if not found:
             sys.exit(f"vad_recordings: there is no recording in '{folder}'; --albums takes folders with ':' between")
         tracks += sorted(found)
-    return tracks
+    if missing := left_out - {stem(path) for path in tracks}:
+        sys.exit(f"vad_recordings: --albums-without names '{min(missing)}', which is in no folder of --albums")
+    return [path for path in tracks if stem(path) not in left_out]
 
 
 def album_music(folders, left_out, most_s, random_, jobs):
@@ -290,7 +293,7 @@ def add_music(recordings, options, random_):
     if options.midi:
         tunes += played_music(options.midi, options.soundfont, 60 * options.midi_minutes, random_)
     if options.albums:
-        tunes += album_music(list(filter(None, options.albums.split(":"))), set(options.albums_without.split(":")),
+        tunes += album_music(list(filter(None, options.albums.split(":"))), set(filter(None, options.albums_without.split(":"))),
                              60 * options.album_minutes, random_, options.jobs)
     for name, samples in tunes:
         length = MUSIC_PIECE_S * sounds.RATE

@@ -146,8 +146,7 @@ def hiss(random_, count):
     return values
 
 
-KINDS = {"hum": hum, "tones": tones, "chords": chords, "drums": drums, "song": song, "wind": wind, "knocks": knocks, "hiss": hiss,
-         "noise": noise}
+KINDS = {kind.__name__: kind for kind in (hum, tones, chords, drums, song, wind, knocks, hiss, noise)}
 
 
 def sound(kind, random_, seconds):
