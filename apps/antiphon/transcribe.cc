@@ -60,7 +60,7 @@ struct TranscribeOptions {
     v("graph", graph, "folder that antiphon graph made for the model; empty: the bundle's");
     v("weights", weights, "weights.toml of a run with --tune; empty: the bundle's");
     v("files", files,
-      "recordings: what libsndfile reads, and with ffmpeg installed what that reads; of a folder, all in it");
+      "recordings: what libsndfile reads, and with ffmpeg installed what that reads; of a folder, all in it and below");
     v("format", format, OneOf{{"text", "srt", "vtt", "json", "ctm", "TextGrid"}},
       "of what is printed, where no files are asked for; of several recordings text, ctm or json, a list");
     v("srt", srt, "write subtitles, NAME.srt");
@@ -328,8 +328,9 @@ class NamesInUse {
   void Take(const std::string& file, int channel) {
     const auto [other, is_new] = files_.emplace(PathOf(file, channel), file);
     if (!is_new) {
-      Throw<UsageError>("'{}' and '{}' would write the same files; transcribe them one by one, with --out",
-                        other->second, file);
+      Throw<UsageError>(
+          "'{}' and '{}' would write the same files: rename one, or write theirs into different folders (--out)",
+          other->second, file);
     }
   }
 
@@ -380,7 +381,7 @@ void RequireFilesForFolder(const TranscribeOptions& options) {
       options.out, options.format);
 }
 
-// A person who names both expects a file of that format, too.
+// Where files are written nothing is printed, and the format would be lost.
 void RequirePrintedFormat(const TranscribeOptions& options, const CommandContext& context) {
   if (!context.config().Has("format") || FormatsToWrite(options).empty()) return;
   Throw<UsageError>(
@@ -421,7 +422,7 @@ REGISTER_COMMAND(
          "writes text, subtitles, JSON, CTM or TextGrid beside them. Files that cannot be read, and files "
          "without speech, are reported; the others are transcribed all the same.",
      .example = "antiphon transcribe --model mine.antiphon talk.mp3\n"
-                "antiphon transcribe --model mine.antiphon --srt --out subtitles/ lectures/*.flac",
+                "antiphon transcribe --model mine.antiphon --srt --out subtitles/ lectures/",
      .positionals = {"files"},
      .required = {"model", "files"},
      .common = {"format", "srt", "vtt", "write", "out", "channels", "written", "hotwords", "add-words", "lm", "vad"}});

@@ -34,7 +34,7 @@ struct VadCommandOptions {
     v("model", model,
       "model that tells speech from other sound (recipes/vad.toml makes one), or a bundle that has one");
     v("files", files,
-      "recordings: what libsndfile reads, and with ffmpeg installed what that reads; of a folder, all in it");
+      "recordings: what libsndfile reads, and with ffmpeg installed what that reads; of a folder, all in it and below");
     v("format", format, OneOf{{"text", "segments", "rttm"}},
       "lines FILE BEGIN END; Kaldi's segments, NAME-NUMBER NAME BEGIN END; or RTTM");
     v("channel", channel, Range{-1, 1024}, "of recordings with several, from 0; -1: their mean");

@@ -191,7 +191,7 @@ void LiveRecognizer::Report(bool final) {
     if (final) result.recognition.remark = feat::kAllZeroRemark;
   } else if (final) {
     result.recognition = recognizer_.Finish(weights_);
-    if (activity_ != nullptr && pipeline::AreDoubtful(result.recognition, activity_->least_confidence())) {
+    if (activity_ != nullptr && pipeline::AreDoubtful(result.recognition.confidences, activity_->least_confidence())) {
       result.recognition = {};
       result.recognition.remark = pipeline::kHardlySpeechRemark;
     }

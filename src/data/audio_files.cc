@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/trim.h"
 #include "base/utf8.h"
 #include "feat/foreign_sound.h"
@@ -216,6 +217,7 @@ std::vector<std::string> RecordingsIn(const std::vector<std::string>& places) {
     }
     const AudioFiles files(place);
     for (const std::string& path : files.paths()) recordings.push_back(files.folder() / path);
+    if (const std::string remark = files.RemarkOnFormats(); !remark.empty()) log::Warn("'{}': {}", place, remark);
   }
   return recordings;
 }

@@ -114,7 +114,7 @@ decode::RecognizeInPieces::Callback UtteranceRecognizer::JoinTo(decode::JoinPiec
     const double begin_s = static_cast<double>(piece.begin_frame) * frame_shift_s_;
     if (zeros.Cover(begin_s, begin_s + piece.num_frames * frame_shift_s_, frame_shift_s_)) {
       piece.recognition = WithoutWords(0, feat::kAllZeroRemark);
-    } else if (AreDoubtful(piece.recognition, least_confidence)) {
+    } else if (AreDoubtful(piece.recognition.confidences, least_confidence)) {
       piece.recognition = WithoutWords(0, kHardlySpeechRemark);
     } else {
       LeaveOutWordsInZeros(zeros, begin_s, frame_shift_s_, piece.recognition);

@@ -70,9 +70,8 @@ std::vector<SpeechTurn> VoiceActivity::Turns(const data::AudioPieces& audio, int
   return turns;
 }
 
-bool AreDoubtful(const decode::Recognition& words, double least_confidence) {
+bool AreDoubtful(std::span<const double> confidences, double least_confidence) {
   constexpr size_t kFewest = 3;
-  const std::vector<double>& confidences = words.confidences;
   const double sum = std::accumulate(confidences.begin(), confidences.end(), 0.0);
   return confidences.size() >= kFewest && sum < least_confidence * static_cast<double>(confidences.size());
 }

@@ -9,11 +9,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "data/feature_parts.h"
-#include "decode/search/recognize.h"
 #include "pipeline/utterance_features.h"
 #include "vad/speech_stream.h"
 
@@ -21,8 +22,9 @@ namespace antiphon::pipeline {
 
 /// What is said of a recording without a turn, in place of words.
 inline constexpr char kNoSpeechRemark[] = "no speech was heard: no words were looked for";
-/// The same of a turn whose words are doubtful.
-inline constexpr char kHardlySpeechRemark[] = "what was heard is hardly speech: its words are left out";
+/// The same where all words are doubtful.
+inline constexpr char kHardlySpeechRemark[] =
+    "what was heard is hardly speech: its words are left out (--vad-confidence)";
 
 /// From one time to another; infinity: to the end.
 struct SpeechTurn {
@@ -52,9 +54,9 @@ class VoiceActivity {
   std::shared_ptr<const vad::SpeechModel> model_;
 };
 
-/// Whether words of a turn are less sure than that, on average: other sound that the model took for speech. One or two
-/// words say too little of it.
-bool AreDoubtful(const decode::Recognition& words, double least_confidence);
+/// Whether an utterance's words are less sure than that, on average: other sound that the model took for speech. One or
+/// two words say too little of it.
+bool AreDoubtful(std::span<const double> confidences, double least_confidence);
 
 /// Rows of features from `begin` to before `end`.
 struct RowSpan {

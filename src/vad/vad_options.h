@@ -19,7 +19,7 @@ struct VadOptions {
   double min_speech_s = 0.1;
   double min_pause_s = 0.5;
   double padding_s = 0.3;
-  double least_confidence = 0.55;
+  double least_confidence = 0.0;
 
   template <class V>
   void Visit(V& v) {
@@ -28,10 +28,10 @@ struct VadOptions {
       "decoded; empty: the bundle's; none: everything is decoded");
     VisitTurns(v);
     v("vad-confidence", least_confidence, Range{0.0, 1.0},
-      "mean confidence of the words of a turn, three or more, below which they are left out, as what music makes; 0: "
-      "none is");
+      "mean confidence of an utterance's words, three or more, below which they are taken for other sound, such as "
+      "music, and left out; 0: all are kept");
   }
-  /// Without the model, and what follows from words.
+  /// Without the model and vad-confidence.
   template <class V>
   void VisitTurns(V& v) {
     v("vad-threshold", threshold, Range{0.01, 0.99}, "probability of speech from which on sound counts as speech");

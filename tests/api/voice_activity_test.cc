@@ -148,7 +148,7 @@ TEST_F(VoiceActivityTest, TurnsOfDoubtfulWordsAreLeftOut) {
   };
   const Recognition all = recognizer(0).RecognizeFile(speech);
   ExpectSame(all, decode(0));
-  // Turns by their means; one of two words or fewer stays anyway.
+  // Each turn has words enough for its mean to count.
   std::array<std::vector<double>, 2> turns;
   for (const RecognizedWord& word : all.words) turns[word.start_s < 8 ? 0 : 1].push_back(word.confidence);
   const auto mean = [](const std::vector<double>& turn) {
@@ -177,13 +177,14 @@ TEST_F(VoiceActivityTest, TurnsOfDoubtfulWordsAreLeftOut) {
 }
 
 TEST(VoiceActivity, WordsAreDoubtfulIfThereAreEnoughAndTheyAreNotSure) {
-  decode::Recognition words;
-  EXPECT_FALSE(pipeline::AreDoubtful(words, 1.0));
-  words.confidences = {0.1, 0.2};
-  EXPECT_FALSE(pipeline::AreDoubtful(words, 1.0));
-  words.confidences = {0.25, 0.5, 0.75};
-  EXPECT_FALSE(pipeline::AreDoubtful(words, 0.5));
-  EXPECT_TRUE(pipeline::AreDoubtful(words, 0.5001));
+  const auto doubtful = [](const std::vector<double>& confidences, double least) {
+    return pipeline::AreDoubtful(confidences, least);
+  };
+  EXPECT_FALSE(doubtful({}, 1.0));
+  EXPECT_FALSE(doubtful({0.1, 0.2}, 1.0));
+  EXPECT_FALSE(doubtful({0.25, 0.5, 0.75}, 0.5));
+  EXPECT_TRUE(doubtful({0.25, 0.5, 0.75}, 0.5001));
+  EXPECT_FALSE(doubtful({0.0, 0.0, 0.0}, 0.0));
 }
 
 TEST_F(VoiceActivityTest, ABundleBringsItAndItCanBeLeftOut) {
