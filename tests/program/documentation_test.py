@@ -39,7 +39,7 @@ class Example:
 
 
 def pages():
-    return [*sorted(SOURCES.glob("*.md")), *sorted((SOURCES / "docs").rglob("*.md"))]
+    return [page for pattern in ("*.md", "models/*.md", "docs/**/*.md") for page in sorted(SOURCES.glob(pattern))]
 
 
 def blocks(kind):
