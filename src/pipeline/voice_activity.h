@@ -2,8 +2,8 @@
 // speech.
 //
 // A turn is recognised as an utterance of its own: it ends where the model says, search and network begin anew, and
-// what lies between turns is neither scored nor searched. Words that it can hardly believe itself are left out. Mean
-// and variance are still those of the whole recording.
+// what lies between turns is neither scored nor searched. Words that are not sure may be left out
+// (VadOptions::least_confidence). Mean and variance are still those of the whole recording.
 //
 // Units: seconds; rows of features. Threads: const methods may run together. Errors: InputError naming the model.
 #pragma once
