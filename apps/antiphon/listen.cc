@@ -49,7 +49,6 @@ struct ListenOptions {
   bool partial = true;
   int rate = 0;
   ListeningOptions listening;
-  vad::VadOptions vad;
 
   template <class V>
   void Visit(V& v) {
@@ -71,14 +70,12 @@ struct ListenOptions {
       "as people write it beside the words, with numbers, full stops and capitals: english, what antiphon "
       "written made, or bundle, the bundle's own; empty: the words alone");
     listening.Visit(v);
-    vad.Visit(v);
   }
 };
 
 RecognizerOptions RecognizerOptionsOf(const ListenOptions& options) {
   RecognizerOptions all = RecognizerOptionsOf(options.listening, !options.profile.empty(), ComputeThreads());
   all.written = options.written;
-  all.vad = options.vad;
   return all;
 }
 

@@ -108,7 +108,7 @@ REGISTER_COMMAND(
      .positionals = {"model"},
      .required = {"model"},
      .common = {"address", "port", "token-file", "origins", "hosts", "profiles", "log-words", "limits.streams",
-                "limits.uploads", "graph", "written", "hotwords", "beam", "nnet.precision"}});
+                "limits.uploads", "graph", "written", "vad", "hotwords", "beam", "nnet.precision"}});
 
 }  // namespace
 }  // namespace antiphon::app

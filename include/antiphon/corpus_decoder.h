@@ -33,7 +33,7 @@ struct CorpusDecoderSettings {
   std::string data = {};     // data directory, whose text, if there, is the reference; or audio: a file or a folder
   std::string out = {};      // folder: text, words.ctm, phones.ctm, results.jsonl, lattices.gz, summary.json …
   std::string weights = {};  // weights.toml of a run with `tune` on a development set
-  bool tune = false;         // choose lm-weight, word-penalty and risk-scale on these data, and write weights.toml
+  bool tune = false;         // choose weights on these data, measure their contrast, and write weights.toml
   std::string config = {};   // TOML: all options of `antiphon decode`; what is set above holds against it
   uint64_t seed = 1;         // of the error rate's interval
   int threads = 0;           // 0: all cores

@@ -179,7 +179,7 @@ class DecodeKeywords(CorpusKeywords, total=False):
     vad_min_speech: Optional[float]
     vad_min_pause: Optional[float]
     vad_padding: Optional[float]
-    vad_confidence: Optional[float]
+    vad_contrast: Optional[float]
     profile: Optional[PathLike]
     profiles: Optional[PathLike]
     lm_weights: Optional[Sequence[float]]

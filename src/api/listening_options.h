@@ -9,6 +9,7 @@
 #include "decode/search/recognize.h"
 #include "infer/nnet_scorer.h"
 #include "pipeline/graph_changes.h"
+#include "vad/vad_options.h"
 
 namespace antiphon {
 
@@ -18,6 +19,7 @@ struct ListeningOptions {
   LiveOptions live;
   decode::RecognizeOptions recognize;
   infer::NnetScorerOptions nnet;
+  vad::VadOptions vad;
 
   template <class V>
   void Visit(V& v) {
@@ -26,6 +28,7 @@ struct ListeningOptions {
     live.Visit(v);
     recognize.Visit(v);
     v.Group("nnet", nnet);
+    vad.Visit(v);
   }
 };
 
@@ -37,6 +40,7 @@ inline RecognizerOptions RecognizerOptionsOf(const ListeningOptions& options, bo
   all.adaptation.passes = 0;  // that is for whole recordings
   all.recognize = options.recognize;
   all.nnet = options.nnet;
+  all.vad = options.vad;
   all.nnet.adaptable = all.nnet.adaptable || with_profiles;
   all.threads = threads;
   return all;

@@ -191,7 +191,8 @@ void LiveRecognizer::Report(bool final) {
     if (final) result.recognition.remark = feat::kAllZeroRemark;
   } else if (final) {
     result.recognition = recognizer_.Finish(weights_);
-    if (activity_ != nullptr && pipeline::AreDoubtful(result.recognition.confidences, activity_->least_confidence())) {
+    if (activity_ != nullptr && pipeline::IsHardlySpeech(result.recognition, result.num_frames * frame_shift_s(),
+                                                         activity_->least_contrast())) {
       result.recognition = {};
       result.recognition.remark = pipeline::kHardlySpeechRemark;
     }

@@ -114,7 +114,7 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
   }
   const pipeline::UtteranceRecognizer& chosen = Giving(settings.nbest);
   const decode::Recognition result =
-      activity != nullptr ? chosen.RecognizeTurns(*features, turns, activity->least_confidence(), speaker, listener)
+      activity != nullptr ? chosen.RecognizeTurns(*features, turns, activity->least_contrast(), speaker, listener)
                           : chosen.Recognize(*features, speaker, listener);
   if (settings.progress) settings.progress(whole_s);
   if (settings.memory != nullptr && !pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) {

@@ -77,6 +77,7 @@ template <class Options>
 void CompleteBy(Options& given, const BundleParts& parts) {
   CompleteBy(given.adaptation.graph, parts.adapt_graph);
   if (!given.weighs()) CompleteBy(given.weights, parts.weights);
+  given.bundles_weights = parts.weights;
   CompleteBy(given.changes.g2p, parts.g2p);
   CompleteBy(given.vad.model, parts.vad);
   // The bundle's larger model takes the place of its own graph's model, not of another one.

@@ -15,8 +15,9 @@ ChosenWeights ReadChosenWeights(const std::filesystem::path& file) {
 }
 
 void WriteChosenWeights(const std::filesystem::path& file, const ChosenWeights& chosen, const std::string& remark) {
-  WriteFileAtomically(file, fmt::format("# {}\nlm-weight = {}\nword-penalty = {}\nrisk-scale = {}\n", remark,
-                                        chosen.lm_weight, chosen.word_penalty, chosen.risk_scale));
+  WriteFileAtomically(file,
+                      fmt::format("# {}\nlm-weight = {}\nword-penalty = {}\nrisk-scale = {}\ncontrast = {}\n", remark,
+                                  chosen.lm_weight, chosen.word_penalty, chosen.risk_scale, chosen.contrast));
 }
 
 }  // namespace antiphon::pipeline

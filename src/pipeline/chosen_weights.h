@@ -1,4 +1,5 @@
-// Weights of language model and words that were chosen on a development set: weights.toml.
+// What a development set says of a recogniser, weights.toml: weights of language model and words that were chosen on
+// it, and what contrast its speech has.
 #pragma once
 
 #include <filesystem>
@@ -13,6 +14,7 @@ struct ChosenWeights {
   double lm_weight = 0.0;
   double word_penalty = 0.0;
   double risk_scale = 0.0;
+  double contrast = 0.0;
 
   template <class V>
   void Visit(V& v) {
@@ -20,6 +22,8 @@ struct ChosenWeights {
     v("word-penalty", word_penalty, Range{-1e6, 1e6}, "cost per word");
     v("risk-scale", risk_scale, Range{0, 1000},
       "scale of the probabilities by which the words with the fewest expected errors are found; 0: the likeliest path");
+    v("contrast", contrast, Range{0, 1e6},
+      "of utterances, the median, in nats (decode/search/contrast.h); 0: not known");
   }
   decode::LatticeWeights weights() const { return {1.0 / lm_weight, word_penalty, risk_scale}; }
 };

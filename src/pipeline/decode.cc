@@ -34,6 +34,7 @@ struct Decoded {
   std::vector<int64_t> grid_errors;
   std::vector<decode::Lattice> lattices;  // of the utterance or its pieces, for WeightTuning
   std::string remark;
+  double contrast = 0.0;
   int frames = 0;
   double seconds = 0.0;
   template <class V>
@@ -42,6 +43,7 @@ struct Decoded {
     v(grid_errors);
     v(lattices);
     v(remark);
+    v(contrast);
     v(frames);
     v(seconds);
   }
@@ -166,7 +168,7 @@ class Decoding {
     const bool in_pieces = turns_ != nullptr || recognizer_.IsInPieces(features->num_frames());
     const decode::Recognition r =
         turns_ == nullptr ? recognizer_.Recognize(*features, SpeakerOf(utt_id), listener)
-                          : recognizer_.RecognizeTurns(*features, turns_->Of(utt_id), turns_->least_confidence(),
+                          : recognizer_.RecognizeTurns(*features, turns_->Of(utt_id), turns_->least_contrast(),
                                                        SpeakerOf(utt_id), listener);
     if (in_pieces) {
       if (request_.lattices) lattices += Gzip(text.Finish(), GzipEffort::kQuick);
@@ -178,6 +180,7 @@ class Decoding {
     decoded.entry = format.Format(utt_id, r, std::move(lattices));
     if (tunes) decoded.grid_errors = tuning_.Errors(utt_id, decoded.lattices);
     decoded.remark = r.remark;
+    decoded.contrast = r.contrast;
     decoded.frames = r.num_frames;
     decoded.seconds = ThreadSeconds() - began;
     return decoded;
@@ -195,7 +198,7 @@ class Decoding {
   void Take(const std::string& utt_id, Decoded&& decoded, DecodeOutput& output) {
     if (!decoded.remark.empty()) log::Warn("{}: {}", utt_id, decoded.remark);
     output.Write(decoded.entry);
-    if (Tunes(utt_id)) tuning_.Add(utt_id, decoded.grid_errors, std::move(decoded.lattices));
+    if (Tunes(utt_id)) tuning_.Add(utt_id, decoded.grid_errors, std::move(decoded.lattices), decoded.contrast);
     frames_ += decoded.frames;
     cpu_seconds_ += decoded.seconds;
   }
@@ -236,6 +239,10 @@ class Decoding {
 DecodeReport Decode(const DecodeRequest& request, Team& team, int num_threads) {
   RequireOtherPlace(request.data, request.out, "its text");
   DecodeRequest of_directory = WithBundle(request);
+  if (request.tune) {  // measure what is usual, of all utterances
+    of_directory.recognize.contrast = true;
+    of_directory.vad.least_contrast = 0;
+  }
   if (request.features.features.empty())
     of_directory.data = DataDirectoryOf(request.data, {}, request.audio, request.out, team);
   Decoding decoding(of_directory, team, num_threads);

@@ -29,6 +29,7 @@ nlohmann::ordered_json ToJson(const DecodeReport& report) {
     json["best_word_penalty"] = report.tuned->weights.word_penalty;
     json["best_risk_scale"] = report.tuned->weights.risk_scale;
     json["best_error_rate"] = report.tuned->error_rate;
+    json["contrast"] = report.tuned->weights.contrast;
   }
   return json;
 }

@@ -34,7 +34,9 @@ struct DecodeRequest : RecognitionOptions {
       "data directory: which utterances; its text, if there, is the reference; or audio: a file or a folder");
     v("out", out, "folder for text, words.ctm, phones.ctm, results.jsonl, lattices.gz and summary.json");
     v("tune", tune,
-      "choose lm-weight, word-penalty and risk-scale on these data (a development set) and write weights.toml");
+      "choose lm-weight, word-penalty and risk-scale on these data (a development set), measure its contrast, and "
+      "write "
+      "weights.toml");
     v("lattices", lattices, "write lattices.gz");
     RecognitionOptions::Visit(v);
     profiles.Visit(v);

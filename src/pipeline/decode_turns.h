@@ -22,7 +22,7 @@ class DecodeTurns {
               const data::DataDirOptions& options);
 
   std::vector<SpeechTurn> Of(const std::string& utt_id) const;
-  double least_confidence() const { return activity_->least_confidence(); }
+  double least_contrast() const { return activity_->least_contrast(); }
 
  private:
   std::vector<SpeechTurn> Hear(const std::string& utt_id) const;

@@ -15,4 +15,13 @@ decode::LatticeWeights ResultWeights(const RecognitionOptions& options, const hm
   return {scale, options.word_penalty, options.risk_scale};
 }
 
+double LeastContrast(const RecognitionOptions& options) {
+  if (!options.vad.on() || options.vad.least_contrast == 0) return 0.0;
+  double usual = 0.0;
+  for (const std::string& weights : {options.weights, options.bundles_weights}) {
+    if (usual == 0 && !weights.empty()) usual = ReadChosenWeights(weights).contrast;
+  }
+  return options.vad.least_contrast * usual;
+}
+
 }  // namespace antiphon::pipeline

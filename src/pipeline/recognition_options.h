@@ -49,8 +49,10 @@ struct RecognitionOptions : ResultOptions {
   decode::PieceOptions pieces;
   infer::NnetScorerOptions nnet;
   vad::VadOptions vad;
-  // Not an option: what "bundle" means as a written form.
+  // Not options: what "bundle" means as a written form, and the bundle's weights.toml, also where other weights are
+  // given.
   std::vector<std::string> bundles_written;
+  std::string bundles_weights;
 
   template <class V>
   void Visit(V& v) {
@@ -70,5 +72,8 @@ struct RecognitionOptions : ResultOptions {
 
 /// With which results are chosen.
 decode::LatticeWeights ResultWeights(const RecognitionOptions& options, const hmm::HmmModel& model);
+/// That an utterance must have for its words to stand, in nats; 0: any. By the weights, or those of the bundle where
+/// others are given that say nothing of it.
+double LeastContrast(const RecognitionOptions& options);
 
 }  // namespace antiphon::pipeline

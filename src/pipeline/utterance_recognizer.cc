@@ -1,5 +1,7 @@
 #include "pipeline/utterance_recognizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -98,24 +100,29 @@ decode::Recognition UtteranceRecognizer::RecognizeWhole(Matrix frames, const Kno
 decode::Recognition UtteranceRecognizer::RecognizeInPieces(UtteranceFeatures& features, const KnownSpeaker& speaker,
                                                            const PieceListener& listener) const {
   decode::JoinPieces joined(nbest_);
+  HardlySpeech none;
   const auto recognizer = recognizers_.Borrow();
   const auto scores = model_.Stream(speaker.profile, speaker.transform, speaker.heard);
   decode::RecognizeInPieces pieces(*recognizer, pieces_, weights_, frame_shift_s_,
-                                   JoinTo(joined, 0, features.zeros(), /*least_confidence=*/0, listener));
+                                   JoinTo(joined, 0, features.zeros(), none, listener));
   SearchInPieces(features, *scores, pieces, listener.searched);
   return joined.Take(frame_shift_s_);
 }
 
 decode::RecognizeInPieces::Callback UtteranceRecognizer::JoinTo(decode::JoinPieces& joined, int64_t begin,
-                                                                const feat::ZeroSpans& zeros, double least_confidence,
+                                                                const feat::ZeroSpans& zeros,
+                                                                HardlySpeech& hardly_speech,
                                                                 const PieceListener& listener) const {
-  return [this, &joined, begin, &zeros, least_confidence, &listener](decode::Piece&& piece) {
+  return [this, &joined, begin, &zeros, &hardly_speech, &listener](decode::Piece&& piece) {
     piece.begin_frame += begin;
     const double begin_s = static_cast<double>(piece.begin_frame) * frame_shift_s_;
-    if (zeros.Cover(begin_s, begin_s + piece.num_frames * frame_shift_s_, frame_shift_s_)) {
+    const double seconds = piece.num_frames * frame_shift_s_;
+    if (zeros.Cover(begin_s, begin_s + seconds, frame_shift_s_)) {
       piece.recognition = WithoutWords(0, feat::kAllZeroRemark);
-    } else if (AreDoubtful(piece.recognition.confidences, least_confidence)) {
+    } else if (IsHardlySpeech(piece.recognition, seconds, hardly_speech.least_contrast)) {
       piece.recognition = WithoutWords(0, kHardlySpeechRemark);
+      ++hardly_speech.utterances;
+      hardly_speech.seconds += seconds;
     } else {
       LeaveOutWordsInZeros(zeros, begin_s, frame_shift_s_, piece.recognition);
     }
@@ -125,13 +132,14 @@ decode::RecognizeInPieces::Callback UtteranceRecognizer::JoinTo(decode::JoinPiec
 }
 
 decode::Recognition UtteranceRecognizer::RecognizeTurns(UtteranceFeatures& features,
-                                                        const std::vector<SpeechTurn>& turns, double least_confidence,
+                                                        const std::vector<SpeechTurn>& turns, double least_contrast,
                                                         const KnownSpeaker& speaker,
                                                         const PieceListener& listener) const {
   const auto num_frames = static_cast<int>((features.num_frames() + model_.subsampling() - 1) / model_.subsampling());
   const std::vector<RowSpan> spans = RowsOfTurns(features, turns);
   if (spans.empty()) return WithoutWords(num_frames, kNoSpeechRemark);
   decode::JoinPieces joined(nbest_);
+  HardlySpeech hardly_speech{.least_contrast = least_contrast};
   const auto recognizer = recognizers_.Borrow();
   std::unique_ptr<ScoreStream> scores;  // of the turn
   std::optional<decode::RecognizeInPieces> pieces;
@@ -139,7 +147,7 @@ decode::Recognition UtteranceRecognizer::RecognizeTurns(UtteranceFeatures& featu
     if (scores == nullptr) {
       scores = model_.Stream(speaker.profile, speaker.transform, speaker.heard);
       pieces.emplace(*recognizer, pieces_, weights_, frame_shift_s_,
-                     JoinTo(joined, span.begin / model_.subsampling(), features.zeros(), least_confidence, listener));
+                     JoinTo(joined, span.begin / model_.subsampling(), features.zeros(), hardly_speech, listener));
     }
     scores->Accept(rows, last);
     if (!last) return pieces->Advance(*scores);
@@ -149,6 +157,12 @@ decode::Recognition UtteranceRecognizer::RecognizeTurns(UtteranceFeatures& featu
   ForRows(features, spans, search, listener.searched);
   decode::Recognition result = joined.Take(frame_shift_s_);
   result.num_frames = num_frames;
+  if (hardly_speech.utterances > 0 && result.remark != kHardlySpeechRemark) {
+    const std::string left_out =
+        fmt::format("utterances that are hardly speech: {}, in all {:.1f} s; their words are left out (--vad-contrast)",
+                    hardly_speech.utterances, hardly_speech.seconds);
+    result.remark = result.remark.empty() ? left_out : result.remark + "; " + left_out;
+  }
   return result;
 }
 

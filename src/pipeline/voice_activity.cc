@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -29,7 +28,7 @@ std::string VadModelAt(const std::string& place) {
 
 }  // namespace
 
-std::shared_ptr<const VoiceActivity> VoiceActivity::Load(const vad::VadOptions& options) {
+std::shared_ptr<const VoiceActivity> VoiceActivity::Load(const vad::VadOptions& options, double least_contrast) {
   if (!options.on()) return nullptr;
   const std::string file = VadModelAt(options.model);
   auto model = vad::SpeechModel::Load(file);
@@ -40,7 +39,7 @@ std::shared_ptr<const VoiceActivity> VoiceActivity::Load(const vad::VadOptions& 
         "recording ends: make its store without --cmvn",
         file, normalisation);
   }
-  return std::shared_ptr<const VoiceActivity>(new VoiceActivity(options, std::move(model)));
+  return std::shared_ptr<const VoiceActivity>(new VoiceActivity(options, std::move(model), least_contrast));
 }
 
 std::vector<SpeechTurn> VoiceActivity::Turns(const data::AudioPieces& audio, int rate_hz) const {
@@ -70,10 +69,9 @@ std::vector<SpeechTurn> VoiceActivity::Turns(const data::AudioPieces& audio, int
   return turns;
 }
 
-bool AreDoubtful(std::span<const double> confidences, double least_confidence) {
-  constexpr size_t kFewest = 3;
-  const double sum = std::accumulate(confidences.begin(), confidences.end(), 0.0);
-  return confidences.size() >= kFewest && sum < least_confidence * static_cast<double>(confidences.size());
+bool IsHardlySpeech(const decode::Recognition& recognition, double seconds, double least_contrast) {
+  constexpr double kShortest_s = 1.2;
+  return seconds >= kShortest_s && !recognition.best.words.empty() && recognition.contrast < least_contrast;
 }
 
 std::vector<RowSpan> RowsOf(const std::vector<SpeechTurn>& turns, int64_t num_rows, double row_shift_s,

@@ -2,8 +2,8 @@
 // speech.
 //
 // A turn is recognised as an utterance of its own: it ends where the model says, search and network begin anew, and
-// what lies between turns is neither scored nor searched. Words that are not sure may be left out
-// (VadOptions::least_confidence). Mean and variance are still those of the whole recording.
+// what lies between turns is neither scored nor searched. Utterances of little contrast lose their words
+// (VadOptions::least_contrast). Mean and variance are still those of the whole recording.
 //
 // Units: seconds; rows of features. Threads: const methods may run together. Errors: InputError naming the model.
 #pragma once
@@ -11,10 +11,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "data/feature_parts.h"
+#include "decode/search/recognize.h"
 #include "pipeline/utterance_features.h"
 #include "vad/speech_stream.h"
 
@@ -22,9 +22,9 @@ namespace antiphon::pipeline {
 
 /// What is said of a recording without a turn, in place of words.
 inline constexpr char kNoSpeechRemark[] = "no speech was heard: no words were looked for";
-/// The same where all words are doubtful.
+/// The same where all utterances have too little contrast.
 inline constexpr char kHardlySpeechRemark[] =
-    "what was heard is hardly speech: its words are left out (--vad-confidence)";
+    "what was heard is hardly speech: its words are left out (--vad-contrast)";
 
 /// From one time to another; infinity: to the end.
 struct SpeechTurn {
@@ -36,27 +36,30 @@ struct SpeechTurn {
 
 class VoiceActivity {
  public:
-  /// Null unless the options ask for a model. One in a bundle is found there.
-  static std::shared_ptr<const VoiceActivity> Load(const vad::VadOptions& options);
+  /// Null unless the options ask for a model. One in a bundle is found there. `least_contrast`: what
+  /// least_contrast() says.
+  static std::shared_ptr<const VoiceActivity> Load(const vad::VadOptions& options, double least_contrast = 0.0);
 
   std::vector<SpeechTurn> Turns(const data::AudioPieces& audio, int rate_hz) const;
   vad::SpeechStream Stream(int rate_hz, std::function<void(double)> listener = {}) const {
     return {model_, options_, rate_hz, std::move(listener)};
   }
   const vad::SpeechModel& model() const { return *model_; }
-  double least_confidence() const { return options_.least_confidence; }
+  /// Nats that an utterance must have for its words to stand (IsHardlySpeech).
+  double least_contrast() const { return least_contrast_; }
 
  private:
-  VoiceActivity(const vad::VadOptions& options, std::shared_ptr<const vad::SpeechModel> model)
-      : options_(options), model_(std::move(model)) {}
+  VoiceActivity(const vad::VadOptions& options, std::shared_ptr<const vad::SpeechModel> model, double least_contrast)
+      : options_(options), model_(std::move(model)), least_contrast_(least_contrast) {}
 
   vad::VadOptions options_;
   std::shared_ptr<const vad::SpeechModel> model_;
+  double least_contrast_;
 };
 
-/// Whether an utterance's words are less sure than that, on average: other sound that the model took for speech. One or
-/// two words say too little of it.
-bool AreDoubtful(std::span<const double> confidences, double least_confidence);
+/// Whether an utterance of `seconds` has words that are not to stand: it has less contrast than `least_contrast`
+/// (nats). Short ones are not judged: single words have few sounds, and so little contrast.
+bool IsHardlySpeech(const decode::Recognition& recognition, double seconds, double least_contrast);
 
 /// Rows of features from `begin` to before `end`.
 struct RowSpan {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/cancel.h"
@@ -31,10 +33,18 @@ std::vector<int64_t> WeightTuning::Errors(const std::string& utt_id, std::span<c
 }
 
 void WeightTuning::Add(const std::string& utt_id, std::span<const int64_t> errors,
-                       std::vector<decode::Lattice>&& pieces) {
+                       std::vector<decode::Lattice>&& pieces, double contrast) {
   search_.Add(errors);
   utterances_.push_back(utt_id);
   lattices_.push_back(std::move(pieces));
+  if (!std::isnan(contrast)) contrasts_.push_back(contrast);
+}
+
+double WeightTuning::UsualContrast() {
+  if (contrasts_.empty()) return 0.0;
+  const auto middle = contrasts_.begin() + std::ssize(contrasts_) / 2;
+  std::ranges::nth_element(contrasts_, middle);
+  return std::round(*middle * 1000) / 1000;
 }
 
 int64_t WeightTuning::ErrorsWith(const ChosenWeights& weights, int num_threads) const {
@@ -69,6 +79,7 @@ TunedWeights WeightTuning::Choose(const std::filesystem::path& out, int num_thre
       tuned.weights = weights;
     }
   }
+  tuned.weights.contrast = UsualContrast();
   lattices_.clear();
   int64_t words = 0;
   for (const std::string& utt_id : utterances_) words += static_cast<int64_t>(references_.Ids(utt_id).size());

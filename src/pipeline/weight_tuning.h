@@ -29,8 +29,9 @@ class WeightTuning {
   static decode::Lattice Needed(const decode::Lattice& lattice);
   /// Word errors of an utterance that counts, with the lattices of its pieces, for each pair of weights.
   std::vector<int64_t> Errors(const std::string& utt_id, std::span<const decode::Lattice> pieces) const;
-  /// An utterance that counts, with its errors.
-  void Add(const std::string& utt_id, std::span<const int64_t> errors, std::vector<decode::Lattice>&& pieces);
+  /// An utterance that counts, with its errors, and its contrast; NaN: not known.
+  void Add(const std::string& utt_id, std::span<const int64_t> errors, std::vector<decode::Lattice>&& pieces,
+           double contrast);
   /// Tries further weights while the best of those tried stands at the end of its list, then whether the fewest
   /// expected errors find better words than the likeliest path, and writes the best into OUT/weights.toml.
   TunedWeights Choose(const std::filesystem::path& out, int num_threads);
@@ -38,11 +39,14 @@ class WeightTuning {
  private:
   // Word errors of all utterances.
   int64_t ErrorsWith(const ChosenWeights& weights, int num_threads) const;
+  // The median; 0 if none is known.
+  double UsualContrast();
 
   decode::WeightSearch search_;
   const DecodeReferences& references_;
   std::vector<std::string> utterances_;                 // that were added
   std::vector<std::vector<decode::Lattice>> lattices_;  // by these
+  std::vector<double> contrasts_;                       // that are known
 };
 
 }  // namespace antiphon::pipeline

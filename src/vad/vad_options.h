@@ -19,7 +19,7 @@ struct VadOptions {
   double min_speech_s = 0.1;
   double min_pause_s = 0.5;
   double padding_s = 0.3;
-  double least_confidence = 0.0;
+  double least_contrast = 0.8;
 
   template <class V>
   void Visit(V& v) {
@@ -27,11 +27,11 @@ struct VadOptions {
       "model that tells speech from other sound (recipes/vad.toml makes one), or a bundle that has one: only speech is "
       "decoded; empty: the bundle's; none: everything is decoded");
     VisitTurns(v);
-    v("vad-confidence", least_confidence, Range{0.0, 1.0},
-      "mean confidence of an utterance's words, three or more, below which they are taken for other sound, such as "
-      "music, and left out; 0: all are kept");
+    v("vad-contrast", least_contrast, Range{0.0, 1.0},
+      "how much the scores of the recogniser's network must rise and fall in an utterance, as a share of what is usual "
+      "on its development set (weights.toml), or its words are left out: it is music or noise; 0: all are kept");
   }
-  /// Without the model and vad-confidence.
+  /// Without the model and vad-contrast.
   template <class V>
   void VisitTurns(V& v) {
     v("vad-threshold", threshold, Range{0.01, 0.99}, "probability of speech from which on sound counts as speech");

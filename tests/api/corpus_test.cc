@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "api/error_of.h"
 #include "comm/process_group.h"
 #include "comm/team.h"
+#include "pipeline/chosen_weights.h"
 
 namespace antiphon {
 namespace {
@@ -187,6 +189,20 @@ TEST_F(Corpus, WeightsAreChosenOnWhatHasATranscript) {
   const auto [kind, what] = ErrorOf([&] { CorpusDecoder(settings).Run(); });
   EXPECT_EQ(kind, ErrorKind::kInput);
   EXPECT_THAT(what, HasSubstr("a transcript of none of the 2 utterances that are decoded, the first: 'a'"));
+}
+
+// The greater of two utterances', by the same rule as in the middle of many.
+TEST_F(Corpus, ContrastIsTheMedianOfWhatIsTuned) {
+  const auto contrast = [&](const std::string& transcripts) {
+    WriteFileAtomically(Path("data/text"), transcripts);
+    CorpusDecoderSettings settings = Decoding("lm-weights = [10.0]\nword-penalties = [0.0]");
+    settings.tune = true;
+    return pipeline::ReadChosenWeights(CorpusDecoder(settings).Run().tuned->file).contrast;
+  };
+  const double a = contrast("a ONE\n"), b = contrast("b ONE\n");
+  EXPECT_NE(a, b);
+  EXPECT_GT(std::min(a, b), 0.0);
+  EXPECT_EQ(contrast("a ONE\nb ONE\n"), std::max(a, b));
 }
 
 // They say nothing of how well these are recognised: no rate of 0 must come out.

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <numeric>
+#include <algorithm>
+#include <limits>
 
 #include "antiphon/recognizer.h"
 #include "api/as_decode.h"
@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "loudness_vad.h"
 #include "pipeline/bundle.h"
+#include "pipeline/chosen_weights.h"
 
 namespace antiphon {
 namespace {
@@ -128,63 +129,99 @@ TEST_F(VoiceActivityTest, WhereNobodySpeaksThereAreNoWords) {
   EXPECT_NE(Recognizer(model, Path("graph"), kSettings).RecognizeFile(silence).remark, pipeline::kNoSpeechRemark);
 }
 
-TEST_F(VoiceActivityTest, TurnsOfDoubtfulWordsAreLeftOut) {
-  constexpr double kNoCuts_s = 30, kWideBeam = 16;  // no word is quite sure
+TEST_F(VoiceActivityTest, TurnsOfLittleContrastAreLeftOut) {
+  constexpr double kNoCuts_s = 30, kMost = 1000;  // nats; no score varies as much
   const std::string model = Model(true), speech = Turns({1, 6, 2, 4, 1});
-  const auto recognizer = [&](double least_confidence) {
-    RecognizerOptions options = OptionsOf({.beam = kWideBeam});
+  pipeline::WriteChosenWeights(Path("weights.toml"), {.lm_weight = 10.0, .contrast = kMost}, "of a test");
+  const auto recognizer = [&](double least_contrast) {
+    RecognizerOptions options = OptionsOf(kSettings);
+    options.weights = Path("weights.toml");
     options.vad.model = vad_;
-    options.vad.least_confidence = least_confidence;
+    options.vad.least_contrast = least_contrast;
     options.pieces.cut_silence_s = kNoCuts_s;
     return RecognizerAccess::Make(model, Path("graph"), options);
   };
-  const auto decode = [&](double least_confidence) {
+  const auto decode = [&](double least_contrast) {
     return Decode(model, speech, [&](pipeline::DecodeRequest& request) {
-      request.recognize.search.beam = kWideBeam;
+      request.weights = Path("weights.toml");
       request.vad.model = vad_;
-      request.vad.least_confidence = least_confidence;
+      request.vad.least_contrast = least_contrast;
       request.pieces.cut_silence_s = kNoCuts_s;
     });
   };
   const Recognition all = recognizer(0).RecognizeFile(speech);
   ExpectSame(all, decode(0));
-  // Each turn has words enough for its mean to count.
-  std::array<std::vector<double>, 2> turns;
-  for (const RecognizedWord& word : all.words) turns[word.start_s < 8 ? 0 : 1].push_back(word.confidence);
-  const auto mean = [](const std::vector<double>& turn) {
-    return std::accumulate(turn.begin(), turn.end(), 0.0) / static_cast<double>(turn.size());
-  };
-  ASSERT_GE(std::min(turns[0].size(), turns[1].size()), 3U);
-  const bool first_is_surer = mean(turns[0]) > mean(turns[1]);
-  const double between = (mean(turns[0]) + mean(turns[1])) / 2;
-  const Recognition surer = recognizer(between).RecognizeFile(speech);
-  ASSERT_EQ(surer.words.size(), turns[first_is_surer ? 0 : 1].size());
-  EXPECT_EQ(surer.words.front().start_s < 8, first_is_surer);
-  ExpectSame(surer, decode(between));
+  const auto in_first = [](const RecognizedWord& word) { return word.start_s < 8; };
+  const auto of_first = static_cast<size_t>(std::ranges::count_if(all.words, in_first));
+  ASSERT_GT(of_first, 0U);
+  ASSERT_LT(of_first, all.words.size());
+  // The least that leaves something out.
+  double kept = 0, not_kept = 1;
+  for (int halving = 0; halving < 20; ++halving) {
+    const double middle = (kept + not_kept) / 2;
+    (recognizer(middle).RecognizeFile(speech).words.size() == all.words.size() ? kept : not_kept) = middle;
+  }
+  const Recognition richer = recognizer(not_kept).RecognizeFile(speech);
+  ASSERT_FALSE(richer.words.empty());
+  const bool first_is_richer = in_first(richer.words.front());
+  EXPECT_EQ(richer.words.size(), first_is_richer ? of_first : all.words.size() - of_first);
+  EXPECT_THAT(richer.remark, HasSubstr("utterances that are hardly speech: 1, "));
+  ExpectSame(richer, decode(not_kept));
   EXPECT_EQ(recognizer(1).RecognizeFile(speech).remark, pipeline::kHardlySpeechRemark);
-  const auto longest_of_stream = [&](double least_confidence) {
+  ExpectSame(recognizer(1).RecognizeFile(speech), decode(1));
+
+  const auto words_of_stream = [&](double least_contrast) {
     StreamSettings settings{.cmvn_min_window = 30};
     settings.endpoint_silence_s = kNoCuts_s;
-    Stream stream = recognizer(least_confidence).NewStream(testing::kRateHz, settings);
+    Stream stream = recognizer(least_contrast).NewStream(testing::kRateHz, settings);
     std::vector<StreamEvent> events = stream.Accept(samples_);
     for (StreamEvent& event : stream.End()) events.push_back(std::move(event));
     size_t words = 0;
-    for (const StreamEvent& event : events) words = std::max(words, event.final ? event.words.size() : 0);
+    for (const StreamEvent& event : events) words += event.final ? event.words.size() : 0;
     return words;
   };
-  EXPECT_GT(longest_of_stream(0), 2U);
-  EXPECT_LT(longest_of_stream(1), 3U);
+  EXPECT_GT(words_of_stream(0), 0U);
+  EXPECT_EQ(words_of_stream(kept / 2), words_of_stream(0));
+  EXPECT_EQ(words_of_stream(1), 0U);
 }
 
-TEST(VoiceActivity, WordsAreDoubtfulIfThereAreEnoughAndTheyAreNotSure) {
-  const auto doubtful = [](const std::vector<double>& confidences, double least) {
-    return pipeline::AreDoubtful(confidences, least);
-  };
-  EXPECT_FALSE(doubtful({}, 1.0));
-  EXPECT_FALSE(doubtful({0.1, 0.2}, 1.0));
-  EXPECT_FALSE(doubtful({0.25, 0.5, 0.75}, 0.5));
-  EXPECT_TRUE(doubtful({0.25, 0.5, 0.75}, 0.5001));
-  EXPECT_FALSE(doubtful({0.0, 0.0, 0.0}, 0.0));
+TEST(VoiceActivity, UtterancesWithoutWordsOrContrastAndShortOnesAreNotJudged) {
+  decode::Recognition said;
+  said.contrast = 0.5;
+  EXPECT_FALSE(pipeline::IsHardlySpeech(said, 3.0, 1.0)) << "it has no words";
+  said.best.words = {1};
+  EXPECT_TRUE(pipeline::IsHardlySpeech(said, 3.0, 1.0));
+  EXPECT_FALSE(pipeline::IsHardlySpeech(said, 3.0, 0.5));
+  EXPECT_FALSE(pipeline::IsHardlySpeech(said, 0.9, 1.0)) << "a single word";
+  said.contrast = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(pipeline::IsHardlySpeech(said, 3.0, 1.0));
+}
+
+TEST_F(VoiceActivityTest, AnyContrastIsEnoughUnlessTheWeightsSayWhatIsUsual) {
+  const std::string model = Model(true), speech = Turns(kTwoTurns);
+  RecognizerOptions options = OptionsOf(Settings());
+  options.vad.least_contrast = 1.0;
+  EXPECT_FALSE(RecognizerAccess::Make(model, Path("graph"), options).RecognizeFile(speech).words.empty());
+}
+
+// Other weights than the bundle's change what is chosen, not what its speech is like.
+TEST_F(VoiceActivityTest, ABundleKnowsItsContrastWhateverTheWeights) {
+  const std::string speech = Turns(kTwoTurns);
+  pipeline::WriteChosenWeights(Path("weights.toml"), {.lm_weight = 10.0, .contrast = 1000.0}, "of a test");
+  pipeline::BundleRequest request;
+  request.model = Model(true);
+  request.graph = Path("graph");
+  request.vad = vad_;
+  request.weights = Path("weights.toml");
+  request.out = Path("clear.antiphon");
+  pipeline::WriteBundle(request);
+  RecognizerSettings settings = kSettings;
+  settings.lm_weight = 12.0;
+  const Recognition said = Recognizer(request.out, "", settings).RecognizeFile(speech);
+  EXPECT_TRUE(said.words.empty());
+  EXPECT_THAT(said.remark, HasSubstr("hardly speech"));
+  settings.options = "vad-contrast = 0.0";
+  EXPECT_FALSE(Recognizer(request.out, "", settings).RecognizeFile(speech).words.empty());
 }
 
 TEST_F(VoiceActivityTest, ABundleBringsItAndItCanBeLeftOut) {

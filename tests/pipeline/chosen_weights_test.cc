@@ -14,19 +14,22 @@ using ::testing::HasSubstr;
 
 TEST(ChosenWeights, AreReadAsTheyWereWritten) {
   const testing::TemporaryFolder folder;
-  WriteChosenWeights(folder / "weights.toml", {14.5, -0.25, 0.7}, "chosen on dev");
+  WriteChosenWeights(folder / "weights.toml", {14.5, -0.25, 0.7, 3.125}, "chosen on dev");
   const ChosenWeights chosen = ReadChosenWeights(folder / "weights.toml");
   EXPECT_EQ(chosen.lm_weight, 14.5);
   EXPECT_EQ(chosen.word_penalty, -0.25);
   EXPECT_EQ(chosen.weights().acoustic_scale, 1 / 14.5);
   EXPECT_EQ(chosen.weights().risk_scale, 0.7);
+  EXPECT_EQ(chosen.contrast, 3.125);
 }
 
-// Files of before have no scale of risk.
+// Files of before have no scale of risk, and say nothing of contrast.
 TEST(ChosenWeights, MeanTheLikeliestPathUnlessTheySaySo) {
   const testing::TemporaryFolder folder;
   WriteFileAtomically(folder / "weights.toml", "lm-weight = 12\nword-penalty = 0.5\n");
-  EXPECT_EQ(ReadChosenWeights(folder / "weights.toml").weights().risk_scale, 0.0);
+  const ChosenWeights chosen = ReadChosenWeights(folder / "weights.toml");
+  EXPECT_EQ(chosen.weights().risk_scale, 0.0);
+  EXPECT_EQ(chosen.contrast, 0.0);
 }
 
 TEST(ChosenWeights, AreNeitherGuessedNorIgnored) {

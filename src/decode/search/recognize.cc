@@ -36,7 +36,14 @@ Recognizer::Recognizer(const Graph& graph, const hmm::HmmModel& model, const Rec
 
 void Recognizer::Start() {
   decoder_.Restart();
+  contrast_.Clear();
   said_.clear();
+}
+
+void Recognizer::Advance(ScoreSource& scores, int max_frames) {
+  if (!options_.contrast) return decoder_.Advance(scores, max_frames);
+  MeasuredScores measured(scores, contrast_);
+  decoder_.Advance(measured, max_frames);
 }
 
 Recognition Recognizer::Recognize(ScoreSource& scores, const LatticeWeights& weights) {
@@ -74,6 +81,7 @@ Recognition Recognizer::Finish(const LatticeWeights& weights) {
 
 Recognition Recognizer::Cut(int frame, const PathAnchor& anchor, const LatticeWeights& weights) {
   Recognition result = Describe(decoder_.CutBefore(frame, anchor), frame, weights, /*ends=*/false);
+  contrast_.CutBefore(frame);
   said_.insert(said_.end(), result.best.words.begin(), result.best.words.end());
   return result;
 }
@@ -81,6 +89,7 @@ Recognition Recognizer::Cut(int frame, const PathAnchor& anchor, const LatticeWe
 Recognition Recognizer::Describe(const Lattice& raw, int num_frames, const LatticeWeights& weights, bool ends) const {
   Recognition result;
   result.num_frames = num_frames;
+  result.contrast = contrast_.Value();
   result.lattice =
       Determinize(raw, {options_.search.acoustic_scale, options_.search.lattice_beam, options_.max_lattice_arcs});
   if (rescorer_ != nullptr) result.lattice = rescorer_->Rescore(result.lattice, said_, ends);

@@ -3,6 +3,7 @@
 // Threads: one Recognizer per thread; they share graph and model.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "decode/lattice/lattice.h"
 #include "decode/lattice/lm_rescore.h"
 #include "decode/lattice/word_times.h"
+#include "decode/search/contrast.h"
 #include "decode/search/decoder.h"
 #include "hmm/hmm_model.h"
 
@@ -23,6 +25,7 @@ struct RecognizeOptions {
   int64_t max_lattice_arcs = 200000;
   int nbest = 0;
   bool confidences = true;
+  bool contrast = false;  // not an option: measure it
   WordBiasOptions bias;
 
   template <class V>
@@ -39,8 +42,10 @@ struct Recognition {
   LatticePath best;  // by the weights; without words for silence
   Lattice lattice;   // determinised; empty without frames
   std::vector<LatticePath> nbest;
-  PathTimes times;                  // of best
-  std::vector<double> confidences;  // per word of best, if asked for
+  PathTimes times;                                             // of best
+  std::vector<double> confidences;                             // per word of best, if asked for
+  double contrast = std::numeric_limits<double>::quiet_NaN();  // since Start (contrast.h); of joined pieces
+  // their mean by frames; NaN: not measured
   int num_frames = 0;
   std::string remark;  // why there are no words, or that no sentence end was reached; usually empty
 };
@@ -66,7 +71,7 @@ class Recognizer {
   // The same for speech that is still coming: Start, Advance as often as frames come in, Finish. What Advance throws
   // ends the utterance.
   void Start();
-  void Advance(ScoreSource& scores, int max_frames = -1) { decoder_.Advance(scores, max_frames); }
+  void Advance(ScoreSource& scores, int max_frames = -1);
   const Decoder& decoder() const { return decoder_; }
   const Graph& graph() const { return graph_; }
   const hmm::HmmModel& model() const { return model_; }
@@ -92,6 +97,7 @@ class Recognizer {
   const LmRescorer* rescorer_;
   double head_start_;
   Decoder decoder_;
+  Contrast contrast_;          // of the decoder's frames
   std::vector<int32_t> said_;  // since Start, up to the last Cut
 };
 

@@ -148,6 +148,10 @@ void RecognizeInPieces::HandOut(Recognition&& recognition, int num_frames, bool 
 void JoinPieces::Add(const Piece& piece, const LatticeWeights& weights) {
   const Recognition& r = piece.recognition;
   whole_.num_frames += piece.num_frames;
+  if (!std::isnan(r.contrast)) {
+    contrast_sum_ += r.contrast * r.num_frames;
+    contrast_frames_ += r.num_frames;
+  }
   // Without frames nothing was looked for, which says nothing of the words before.
   if (!r.best.words.empty() || r.num_frames > 0) last_remark_ = r.remark;
   if (!common_remark_) common_remark_ = r.remark;
@@ -184,6 +188,7 @@ Recognition JoinPieces::Take(double frame_shift_s) {
   } else if (last_remark_ != kNoWords) {
     whole_.remark = last_remark_;
   }
+  if (contrast_frames_ > 0) whole_.contrast = contrast_sum_ / contrast_frames_;
   return std::exchange(whole_, {});
 }
 

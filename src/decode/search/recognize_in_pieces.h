@@ -99,6 +99,8 @@ class JoinPieces {
  private:
   int nbest_;
   Recognition whole_;
+  double contrast_sum_ = 0.0;
+  int contrast_frames_ = 0;
   int num_lost_ = 0;
   std::pair<int64_t, std::string> first_lost_;  // where it begins, and why
   std::string last_remark_;
