@@ -42,10 +42,10 @@ struct Recognition {
   LatticePath best;  // by the weights; without words for silence
   Lattice lattice;   // determinised; empty without frames
   std::vector<LatticePath> nbest;
-  PathTimes times;                                             // of best
-  std::vector<double> confidences;                             // per word of best, if asked for
-  double contrast = std::numeric_limits<double>::quiet_NaN();  // since Start (contrast.h); of joined pieces
-  // their mean by frames; NaN: not measured
+  PathTimes times;                  // of best
+  std::vector<double> confidences;  // per word of best, if asked for
+  // Of all since Start (contrast.h), of joined pieces their mean by frames; NaN: not measured.
+  double contrast = std::numeric_limits<double>::quiet_NaN();
   int num_frames = 0;
   std::string remark;  // why there are no words, or that no sentence end was reached; usually empty
 };
