@@ -8,7 +8,8 @@
 namespace antiphon {
 
 /// The upper one of an even number; `values` is not empty.
-inline double Median(std::vector<double> values) {
+template <class T>
+T Median(std::vector<T> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;

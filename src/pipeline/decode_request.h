@@ -35,8 +35,7 @@ struct DecodeRequest : RecognitionOptions {
     v("out", out, "folder for text, words.ctm, phones.ctm, results.jsonl, lattices.gz and summary.json");
     v("tune", tune,
       "choose lm-weight, word-penalty and risk-scale on these data (a development set), measure its contrast, and "
-      "write "
-      "weights.toml");
+      "write weights.toml");
     v("lattices", lattices, "write lattices.gz");
     RecognitionOptions::Visit(v);
     profiles.Visit(v);

@@ -4,7 +4,6 @@
 #include "pipeline/written_words.h"
 
 namespace antiphon::pipeline {
-
 namespace {
 
 RecognitionOptions Measuring(RecognitionOptions options) {

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/median.h"
 #include "base/thread_pool.h"
 
 namespace antiphon::pipeline {
@@ -40,11 +40,8 @@ void WeightTuning::Add(const std::string& utt_id, std::span<const int64_t> error
   if (!std::isnan(contrast)) contrasts_.push_back(contrast);
 }
 
-double WeightTuning::UsualContrast() {
-  if (contrasts_.empty()) return 0.0;
-  const auto middle = contrasts_.begin() + std::ssize(contrasts_) / 2;
-  std::ranges::nth_element(contrasts_, middle);
-  return std::round(*middle * 1000) / 1000;
+double WeightTuning::UsualContrast() const {
+  return contrasts_.empty() ? 0.0 : std::round(Median(contrasts_) * 1000) / 1000;
 }
 
 int64_t WeightTuning::ErrorsWith(const ChosenWeights& weights, int num_threads) const {

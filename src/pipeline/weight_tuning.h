@@ -40,7 +40,7 @@ class WeightTuning {
   // Word errors of all utterances.
   int64_t ErrorsWith(const ChosenWeights& weights, int num_threads) const;
   // The median; 0 if none is known.
-  double UsualContrast();
+  double UsualContrast() const;
 
   decode::WeightSearch search_;
   const DecodeReferences& references_;

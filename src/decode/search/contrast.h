@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "base/score_source.h"
+#include "decode/search/scores_from.h"
 
 namespace antiphon::decode {
 
@@ -39,24 +39,18 @@ class Contrast {
 };
 
 /// A source of scores that is measured on its way to a search.
-class MeasuredScores : public ScoreSource {
+class MeasuredScores : public ScoresFrom {
  public:
   /// Both must outlive this.
-  MeasuredScores(ScoreSource& source, Contrast& contrast) : source_(source), contrast_(contrast) {}
+  MeasuredScores(ScoreSource& source, Contrast& contrast) : ScoresFrom(source, 0), contrast_(contrast) {}
 
-  int num_pdfs() const override { return source_.num_pdfs(); }
-  int num_frames_ready() const override { return source_.num_frames_ready(); }
-  bool IsLastFrame(int frame) const override { return source_.IsLastFrame(frame); }
-  float LogLikelihood(int frame, int32_t pdf_id) override { return source_.LogLikelihood(frame, pdf_id); }
   std::span<const float> DenseFrame(int frame) override {
-    const std::span<const float> scores = source_.DenseFrame(frame);
+    const std::span<const float> scores = ScoresFrom::DenseFrame(frame);
     contrast_.Measure(frame, scores);
     return scores;
   }
-  void Request(int frame, std::span<const int32_t> pdf_ids) override { source_.Request(frame, pdf_ids); }
 
  private:
-  ScoreSource& source_;
   Contrast& contrast_;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/median.h"
 #include "decode/graph/graph_parts.h"
 
 namespace antiphon::decode {
@@ -97,11 +98,7 @@ std::map<int32_t, std::vector<float>> PlacesInParts(const GraphParts& parts, con
 // The median of each.
 std::map<int32_t, float> Medians(std::map<int32_t, std::vector<float>>&& places) {
   std::map<int32_t, float> usual;
-  for (auto& [word, costs] : places) {
-    const auto middle = costs.begin() + static_cast<std::ptrdiff_t>(costs.size() / 2);
-    std::nth_element(costs.begin(), middle, costs.end());
-    usual[word] = std::max(0.0F, *middle);
-  }
+  for (auto& [word, costs] : places) usual[word] = std::max(0.0F, Median(std::move(costs)));
   return usual;
 }
 
