@@ -12,7 +12,7 @@
 
 namespace antiphon::pipeline {
 
-/// Names the tables that stand in `data`, where none are named, and the zeros beside the features. UsageError if there
+/// Names the tables that are in `data`, where none are named, and the zeros beside the features. UsageError if there
 /// are no features at all.
 data::FeatureSourceOptions FindTables(const std::string& data, data::FeatureSourceOptions tables);
 

@@ -171,7 +171,7 @@ TEST_P(StrategyLoss, ThoseThatAreLeftKeepOneModel) {
         ++told[first];
         learner.strategy->survival()->AfterLoss(loss);
       });
-      comm.Together([] {});  // nobody is lost before all go on
+      comm.Together([] {});  // from here on every rank survives losses
       for (int64_t step = 0; step < 12; ++step) {
         if (first == 3 && step == fatal_step) throw comm::RankLost("killed");
         learner.Step(Minibatch(step * kRanks + comm.rank()), step);
