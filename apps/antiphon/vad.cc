@@ -76,7 +76,7 @@ HeardFile Hear(const VadCommandOptions& options, const pipeline::VoiceActivity& 
       });
       stream.Finish();
     } else {
-      heard.turns = activity.Turns(pieces, info.sample_rate_hz);
+      heard.turns = activity.Hear(pieces, info.sample_rate_hz).turns;
     }
     for (pipeline::SpeechTurn& turn : heard.turns) turn.end_s = std::min(turn.end_s, heard.duration_s);
   } catch (const Cancelled&) {

@@ -175,7 +175,15 @@ void LiveRecognizer::Search(bool ended) {
 void LiveRecognizer::NextUtterance(int frames_of_this) {
   begin_frame_ += frames_of_this;
   zeros_->ForgetBefore(begin_frame_ * frame_shift_s());
+  if (turns_) turns_->ForgetCertaintyBefore(RowOf(begin_frame_));
   recognizer_.Start();
+}
+
+bool LiveRecognizer::IsHardlySpeech(const LiveResult& result) const {
+  if (!turns_) return false;
+  const double certainty = turns_->Certainty(RowOf(result.begin_frame), RowOf(result.begin_frame + result.num_frames));
+  return pipeline::IsHardlySpeech(result.recognition, result.num_frames * frame_shift_s(), certainty,
+                                  activity_->least_contrast());
 }
 
 bool LiveRecognizer::AllZero(int num_frames) const {
@@ -191,8 +199,7 @@ void LiveRecognizer::Report(bool final) {
     if (final) result.recognition.remark = feat::kAllZeroRemark;
   } else if (final) {
     result.recognition = recognizer_.Finish(weights_);
-    if (activity_ != nullptr && pipeline::IsHardlySpeech(result.recognition, result.num_frames * frame_shift_s(),
-                                                         activity_->least_contrast())) {
+    if (IsHardlySpeech(result)) {
       result.recognition = {};
       result.recognition.remark = pipeline::kHardlySpeechRemark;
     }

@@ -104,6 +104,9 @@ class LiveRecognizer {
   void Report(bool final);
   // Of the utterance's first so many frames.
   bool AllZero(int num_frames) const;
+  bool IsHardlySpeech(const LiveResult& result) const;
+  // Of the features, at which a frame of the search begins.
+  int64_t RowOf(int frame) const { return int64_t{frame} * model_.subsampling(); }
   void NextUtterance(int frames_of_this);
 
   const AcousticModel& model_;

@@ -33,13 +33,22 @@ std::optional<LiveTurns::Piece> LiveTurns::Next() {
     row_ += std::max<int64_t>(count, 0);
     const bool over = row_ >= end || finished_;
     if (over) runs_.pop_front();
-    if (!run.speech) continue;
+    if (!run.speech) {
+      ForgetCertaintyBefore(row_);
+      continue;
+    }
     piece.last = over && run.last;
     if (piece.rows.empty() && (piece.first || !piece.last)) continue;
     in_turn_ = !piece.last;
     return piece;
   }
   return std::nullopt;
+}
+
+double LiveTurns::Certainty(int64_t begin_row, int64_t end_row) const {
+  // Rows may reach half a frame of the search beyond what was heard (RowAt). How far does not count: it would depend on
+  // how the sound is cut.
+  return certainty_.Between(TimeOf(begin_row), TimeOf(end_row) - frame_shift_s_);
 }
 
 int64_t LiveTurns::RowAt(int64_t frame) const {

@@ -26,7 +26,12 @@ namespace antiphon {
 class LiveTurns {
  public:
   LiveTurns(const pipeline::VoiceActivity& activity, int rate_hz, double row_shift_s, int subsampling)
-      : speech_(activity.Stream(rate_hz)), frame_shift_s_(row_shift_s * subsampling), subsampling_(subsampling) {}
+      : certainty_(activity.NoCertainty()),
+        speech_(activity.Stream(rate_hz, [this](double probability) { certainty_.Accept(probability); })),
+        frame_shift_s_(row_shift_s * subsampling),
+        subsampling_(subsampling) {}
+  LiveTurns(const LiveTurns&) = delete;
+  LiveTurns& operator=(const LiveTurns&) = delete;
 
   void Hear(std::span<const float> samples);
   void Accept(ConstMatrixView rows);
@@ -41,11 +46,17 @@ class LiveTurns {
   };
   std::optional<Piece> Next();
 
+  /// Of an utterance whose rows were handed out, and that does not begin before what was forgotten.
+  double Certainty(int64_t begin_row, int64_t end_row) const;
+  void ForgetCertaintyBefore(int64_t row) { certainty_.ForgetBefore(TimeOf(row)); }
+
  private:
   int64_t RowAt(int64_t frame) const;
+  double TimeOf(int64_t row) const { return static_cast<double>(row / subsampling_) * frame_shift_s_; }
   int64_t num_waiting() const;
   Matrix TakeRows(int64_t count);
 
+  vad::SpeechCertainty certainty_;
   vad::SpeechStream speech_;
   double frame_shift_s_;
   int subsampling_;

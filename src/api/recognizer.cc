@@ -56,12 +56,12 @@ void Recognizer::Impl::WarnOfLiveSpeech() const {
 }
 
 pipeline::SpeakerTransforms Recognizer::Impl::Transforms(const std::shared_ptr<pipeline::RecordingFeatures>& features,
-                                                         const std::vector<pipeline::SpeechTurn>& turns,
+                                                         const std::vector<pipeline::SpeechTurn>* turns,
                                                          const std::function<void(double share)>& progress) const {
   if (!adaptation) return {};
   std::shared_ptr<pipeline::UtteranceFeatures> spoken = features;
-  if (system.activity() != nullptr) {
-    spoken = std::make_shared<pipeline::TurnFeatures>(features, system.recognizer().RowsOfTurns(*features, turns));
+  if (turns != nullptr) {
+    spoken = std::make_shared<pipeline::TurnFeatures>(features, system.recognizer().RowsOfTurns(*features, *turns));
   }
   return adaptation
       ->Adapt({.sizes = {spoken->num_frames()},
@@ -93,8 +93,8 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
   }
   const auto features =
       std::make_shared<pipeline::RecordingFeatures>(front_end, input.pieces, input.sample_rate_hz, of_this);
-  std::vector<pipeline::SpeechTurn> turns;
-  if (activity != nullptr) turns = activity->Turns(input.pieces, input.sample_rate_hz);
+  std::optional<pipeline::HeardSpeech> speech;
+  if (activity != nullptr) speech = activity->Hear(input.pieces, input.sample_rate_hz);
   // Passes that adapt to the speaker take about as long as the recognition itself, each.
   const double whole_s = static_cast<double>(features->num_frames()) * recognizer.feature_shift_s();
   const int passes = 1 + (adaptation ? adaptation->passes() : 0);
@@ -102,7 +102,7 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
   const auto adapted = [&](double share) {
     if (settings.progress) settings.progress(share * adapting_s);
   };
-  const pipeline::SpeakerTransforms transforms = Transforms(features, turns, adapted);
+  const pipeline::SpeakerTransforms transforms = Transforms(features, speech ? &speech->turns : nullptr, adapted);
   if (!transforms.empty()) speaker.transform = &transforms.begin()->second;
   pipeline::PieceListener listener;
   int64_t searched = 0;
@@ -114,8 +114,8 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
   }
   const pipeline::UtteranceRecognizer& chosen = Giving(settings.nbest);
   const decode::Recognition result =
-      activity != nullptr ? chosen.RecognizeTurns(*features, turns, activity->least_contrast(), speaker, listener)
-                          : chosen.Recognize(*features, speaker, listener);
+      speech ? chosen.RecognizeTurns(*features, *speech, activity->least_contrast(), speaker, listener)
+             : chosen.Recognize(*features, speaker, listener);
   if (settings.progress) settings.progress(whole_s);
   if (settings.memory != nullptr && !pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) {
     heard.mean = features->speaker();

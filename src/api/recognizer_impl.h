@@ -32,9 +32,10 @@ struct ANTIPHON_INTERNAL Recognizer::Impl {
     return {system.graph(), system.model().hmm(),   system.weights(),
             frame_shift_s,  system.written().get(), bias != nullptr ? bias->phrases() : nullptr};
   }
-  /// Of the recording's speaker; empty for a model that takes none. `progress`: told the share that is done.
+  /// Of the recording's speaker; empty for a model that takes none. `turns`: null: all is speech. `progress`: told the
+  /// share that is done.
   pipeline::SpeakerTransforms Transforms(const std::shared_ptr<pipeline::RecordingFeatures>& features,
-                                         const std::vector<pipeline::SpeechTurn>& turns,
+                                         const std::vector<pipeline::SpeechTurn>* turns,
                                          const std::function<void(double share)>& progress) const;
   /// That gives as many hypotheses; negative: as many as the options say.
   const pipeline::UtteranceRecognizer& Giving(int nbest) const;

@@ -132,7 +132,8 @@ class Decoding {
       const auto spoken = [&](size_t i) -> std::shared_ptr<UtteranceFeatures> {
         const auto features = speech_.Features(utterances[i]);
         if (turns_ == nullptr) return features;
-        return std::make_shared<TurnFeatures>(features, recognizer_.RowsOfTurns(*features, turns_->Of(utterances[i])));
+        return std::make_shared<TurnFeatures>(features,
+                                              recognizer_.RowsOfTurns(*features, turns_->Of(utterances[i]).turns));
       };
       auto adapted = adaptation->Adapt({.sizes = speech_.sizes(),
                                         .speaker = [&](size_t i) { return speech_.Speaker(utterances[i]); },

@@ -22,19 +22,19 @@ DecodeTurns::DecodeTurns(std::shared_ptr<const VoiceActivity> activity, const st
                          const data::DataDirOptions& options)
     : activity_(std::move(activity)), dir_(DirectoryWithAudio(data, options)), audio_(dir_) {}
 
-std::vector<SpeechTurn> DecodeTurns::Of(const std::string& utt_id) const {
+const HeardSpeech& DecodeTurns::Of(const std::string& utt_id) const {
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = heard_.find(utt_id); known != heard_.end()) return known->second;
   }
-  std::vector<SpeechTurn> turns = Hear(utt_id);
+  HeardSpeech heard = Hear(utt_id);
   const std::lock_guard lock(mutex_);
-  return heard_.emplace(utt_id, std::move(turns)).first->second;
+  return heard_.emplace(utt_id, std::move(heard)).first->second;
 }
 
-std::vector<SpeechTurn> DecodeTurns::Hear(const std::string& utt_id) const {
+HeardSpeech DecodeTurns::Hear(const std::string& utt_id) const {
   data::AudioSource::Stream audio = audio_.Open(dir_.utterances()[dir_.Find(utt_id)]);
-  return activity_->Turns(
+  return activity_->Hear(
       [&](const auto& sink) {
         for (std::vector<float> piece; audio.reader.Read(piece);) sink(piece);
       },

@@ -21,17 +21,17 @@ class DecodeTurns {
   DecodeTurns(std::shared_ptr<const VoiceActivity> activity, const std::string& data,
               const data::DataDirOptions& options);
 
-  std::vector<SpeechTurn> Of(const std::string& utt_id) const;
+  const HeardSpeech& Of(const std::string& utt_id) const;
   double least_contrast() const { return activity_->least_contrast(); }
 
  private:
-  std::vector<SpeechTurn> Hear(const std::string& utt_id) const;
+  HeardSpeech Hear(const std::string& utt_id) const;
 
   std::shared_ptr<const VoiceActivity> activity_;
   data::DataDir dir_;
   data::AudioSource audio_;
   mutable std::mutex mutex_;
-  mutable std::map<std::string, std::vector<SpeechTurn>> heard_;  // guarded by mutex_
+  mutable std::map<std::string, HeardSpeech> heard_;  // guarded by mutex_
 };
 
 }  // namespace antiphon::pipeline

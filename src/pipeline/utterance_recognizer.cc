@@ -50,6 +50,36 @@ void LeaveOutWordsInZeros(const feat::ZeroSpans& zeros, double begin_s, double f
 
 }  // namespace
 
+class UtteranceRecognizer::HardlySpeech {
+ public:
+  HardlySpeech(const vad::SpeechCertainty& certainty, double least_contrast)
+      : certainty_(certainty), least_contrast_(least_contrast) {}
+
+  // Whether the utterance is; counts it.
+  bool Is(const decode::Recognition& recognition, double begin_s, double seconds) {
+    if (!IsHardlySpeech(recognition, seconds, certainty_.Between(begin_s, begin_s + seconds), least_contrast_)) {
+      return false;
+    }
+    ++utterances_;
+    seconds_ += seconds;
+    return true;
+  }
+
+  void RemarkIn(decode::Recognition& result) const {
+    if (utterances_ == 0 || result.remark == kHardlySpeechRemark) return;
+    const std::string left_out =
+        fmt::format("utterances that are hardly speech: {}, in all {:.1f} s; their words are left out (--vad-contrast)",
+                    utterances_, seconds_);
+    result.remark = result.remark.empty() ? left_out : result.remark + "; " + left_out;
+  }
+
+ private:
+  const vad::SpeechCertainty& certainty_;
+  double least_contrast_;
+  int utterances_ = 0;
+  double seconds_ = 0.0;
+};
+
 void SearchInPieces(UtteranceFeatures& features, ScoreStream& scores, decode::RecognizeInPieces& pieces,
                     const std::function<void(int64_t frames)>& searched) {
   features.InParts([&](const Matrix& part, bool last) {
@@ -100,29 +130,26 @@ decode::Recognition UtteranceRecognizer::RecognizeWhole(Matrix frames, const Kno
 decode::Recognition UtteranceRecognizer::RecognizeInPieces(UtteranceFeatures& features, const KnownSpeaker& speaker,
                                                            const PieceListener& listener) const {
   decode::JoinPieces joined(nbest_);
-  HardlySpeech none;
   const auto recognizer = recognizers_.Borrow();
   const auto scores = model_.Stream(speaker.profile, speaker.transform, speaker.heard);
   decode::RecognizeInPieces pieces(*recognizer, pieces_, weights_, frame_shift_s_,
-                                   JoinTo(joined, 0, features.zeros(), none, listener));
+                                   JoinTo(joined, 0, features.zeros(), nullptr, listener));
   SearchInPieces(features, *scores, pieces, listener.searched);
   return joined.Take(frame_shift_s_);
 }
 
 decode::RecognizeInPieces::Callback UtteranceRecognizer::JoinTo(decode::JoinPieces& joined, int64_t begin,
                                                                 const feat::ZeroSpans& zeros,
-                                                                HardlySpeech& hardly_speech,
+                                                                HardlySpeech* hardly_speech,
                                                                 const PieceListener& listener) const {
-  return [this, &joined, begin, &zeros, &hardly_speech, &listener](decode::Piece&& piece) {
+  return [this, &joined, begin, &zeros, hardly_speech, &listener](decode::Piece&& piece) {
     piece.begin_frame += begin;
     const double begin_s = static_cast<double>(piece.begin_frame) * frame_shift_s_;
     const double seconds = piece.num_frames * frame_shift_s_;
     if (zeros.Cover(begin_s, begin_s + seconds, frame_shift_s_)) {
       piece.recognition = WithoutWords(0, feat::kAllZeroRemark);
-    } else if (IsHardlySpeech(piece.recognition, seconds, hardly_speech.least_contrast)) {
+    } else if (hardly_speech != nullptr && hardly_speech->Is(piece.recognition, begin_s, seconds)) {
       piece.recognition = WithoutWords(0, kHardlySpeechRemark);
-      ++hardly_speech.utterances;
-      hardly_speech.seconds += seconds;
     } else {
       LeaveOutWordsInZeros(zeros, begin_s, frame_shift_s_, piece.recognition);
     }
@@ -131,15 +158,14 @@ decode::RecognizeInPieces::Callback UtteranceRecognizer::JoinTo(decode::JoinPiec
   };
 }
 
-decode::Recognition UtteranceRecognizer::RecognizeTurns(UtteranceFeatures& features,
-                                                        const std::vector<SpeechTurn>& turns, double least_contrast,
-                                                        const KnownSpeaker& speaker,
+decode::Recognition UtteranceRecognizer::RecognizeTurns(UtteranceFeatures& features, const HeardSpeech& heard,
+                                                        double least_contrast, const KnownSpeaker& speaker,
                                                         const PieceListener& listener) const {
   const auto num_frames = static_cast<int>((features.num_frames() + model_.subsampling() - 1) / model_.subsampling());
-  const std::vector<RowSpan> spans = RowsOfTurns(features, turns);
+  const std::vector<RowSpan> spans = RowsOfTurns(features, heard.turns);
   if (spans.empty()) return WithoutWords(num_frames, kNoSpeechRemark);
   decode::JoinPieces joined(nbest_);
-  HardlySpeech hardly_speech{.least_contrast = least_contrast};
+  HardlySpeech hardly_speech(heard.certainty, least_contrast);
   const auto recognizer = recognizers_.Borrow();
   std::unique_ptr<ScoreStream> scores;  // of the turn
   std::optional<decode::RecognizeInPieces> pieces;
@@ -147,7 +173,7 @@ decode::Recognition UtteranceRecognizer::RecognizeTurns(UtteranceFeatures& featu
     if (scores == nullptr) {
       scores = model_.Stream(speaker.profile, speaker.transform, speaker.heard);
       pieces.emplace(*recognizer, pieces_, weights_, frame_shift_s_,
-                     JoinTo(joined, span.begin / model_.subsampling(), features.zeros(), hardly_speech, listener));
+                     JoinTo(joined, span.begin / model_.subsampling(), features.zeros(), &hardly_speech, listener));
     }
     scores->Accept(rows, last);
     if (!last) return pieces->Advance(*scores);
@@ -157,12 +183,7 @@ decode::Recognition UtteranceRecognizer::RecognizeTurns(UtteranceFeatures& featu
   ForRows(features, spans, search, listener.searched);
   decode::Recognition result = joined.Take(frame_shift_s_);
   result.num_frames = num_frames;
-  if (hardly_speech.utterances > 0 && result.remark != kHardlySpeechRemark) {
-    const std::string left_out =
-        fmt::format("utterances that are hardly speech: {}, in all {:.1f} s; their words are left out (--vad-contrast)",
-                    hardly_speech.utterances, hardly_speech.seconds);
-    result.remark = result.remark.empty() ? left_out : result.remark + "; " + left_out;
-  }
+  hardly_speech.RemarkIn(result);
   return result;
 }
 

@@ -54,12 +54,10 @@ class UtteranceRecognizer {
   /// Of an utterance in pieces the recognition has neither lattice nor alignment; the listener gets the lattices.
   decode::Recognition Recognize(UtteranceFeatures& features, const KnownSpeaker& speaker,
                                 const PieceListener& listener = {}) const;
-  /// Of the turns alone. Utterances in them that are hardly speech by `least_contrast` (IsHardlySpeech) have no words,
-  /// and the remark says how many they are. The recognition has neither lattice nor alignment; the listener gets the
-  /// lattices.
-  decode::Recognition RecognizeTurns(UtteranceFeatures& features, const std::vector<SpeechTurn>& turns,
-                                     double least_contrast, const KnownSpeaker& speaker,
-                                     const PieceListener& listener = {}) const;
+  /// Of the turns alone. Utterances in them that are hardly speech (IsHardlySpeech) have no words, and the remark says
+  /// how many they are. The recognition has neither lattice nor alignment; the listener gets the lattices.
+  decode::Recognition RecognizeTurns(UtteranceFeatures& features, const HeardSpeech& heard, double least_contrast,
+                                     const KnownSpeaker& speaker, const PieceListener& listener = {}) const;
   std::vector<RowSpan> RowsOfTurns(const UtteranceFeatures& features, const std::vector<SpeechTurn>& turns) const {
     return RowsOf(turns, features.num_frames(), feature_shift_s_, model_.subsampling());
   }
@@ -72,15 +70,11 @@ class UtteranceRecognizer {
   decode::Recognition RecognizeWhole(Matrix frames, const KnownSpeaker& speaker) const;
   decode::Recognition RecognizeInPieces(UtteranceFeatures& features, const KnownSpeaker& speaker,
                                         const PieceListener& listener) const;
-  // Utterances of less contrast than wanted (nats).
-  struct HardlySpeech {
-    double least_contrast = 0.0;
-    int utterances = 0;
-    double seconds = 0.0;
-  };
-  // What becomes of pieces that begin `begin` frames into the recording.
+  // The words that the utterances of a recording lose.
+  class HardlySpeech;
+  // What becomes of pieces that begin `begin` frames into the recording. `hardly_speech`: null: none is.
   decode::RecognizeInPieces::Callback JoinTo(decode::JoinPieces& joined, int64_t begin, const feat::ZeroSpans& zeros,
-                                             HardlySpeech& hardly_speech, const PieceListener& listener) const;
+                                             HardlySpeech* hardly_speech, const PieceListener& listener) const;
 
   const AcousticModel& model_;
   decode::PieceOptions pieces_;

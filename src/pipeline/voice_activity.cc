@@ -42,9 +42,10 @@ std::shared_ptr<const VoiceActivity> VoiceActivity::Load(const vad::VadOptions& 
   return std::shared_ptr<const VoiceActivity>(new VoiceActivity(options, std::move(model), least_contrast));
 }
 
-std::vector<SpeechTurn> VoiceActivity::Turns(const data::AudioPieces& audio, int rate_hz) const {
-  vad::SpeechStream stream = Stream(rate_hz);
-  std::vector<SpeechTurn> turns;
+HeardSpeech VoiceActivity::Hear(const data::AudioPieces& audio, int rate_hz) const {
+  HeardSpeech heard{.turns = {}, .certainty = NoCertainty()};
+  vad::SpeechStream stream = Stream(rate_hz, [&](double probability) { heard.certainty.Accept(probability); });
+  std::vector<SpeechTurn>& turns = heard.turns;
   bool open = false;
   int64_t frames = 0;
   const auto take = [&] {
@@ -66,12 +67,13 @@ std::vector<SpeechTurn> VoiceActivity::Turns(const data::AudioPieces& audio, int
   // Whatever front end counts its frames differently at the end.
   const double end_s = static_cast<double>(frames) * stream.frame_shift_s();
   if (!turns.empty() && turns.back().end_s >= end_s) turns.back().end_s = std::numeric_limits<double>::infinity();
-  return turns;
+  return heard;
 }
 
-bool IsHardlySpeech(const decode::Recognition& recognition, double seconds, double least_contrast) {
+bool IsHardlySpeech(const decode::Recognition& recognition, double seconds, double certainty, double least_contrast) {
   constexpr double kShortest_s = 1.2;
-  return seconds >= kShortest_s && !recognition.best.words.empty() && recognition.contrast < least_contrast;
+  return seconds >= kShortest_s && !recognition.best.words.empty() &&
+         recognition.contrast * certainty * certainty < least_contrast;
 }
 
 std::vector<RowSpan> RowsOf(const std::vector<SpeechTurn>& turns, int64_t num_rows, double row_shift_s,

@@ -2,8 +2,8 @@
 // speech.
 //
 // A turn is recognised as an utterance of its own: it ends where the model says, search and network begin anew, and
-// what lies between turns is neither scored nor searched. Utterances of little contrast lose their words
-// (VadOptions::least_contrast). Mean and variance are still those of the whole recording.
+// what lies between turns is neither scored nor searched. Utterances that are hardly speech lose their words
+// (IsHardlySpeech). Mean and variance are still those of the whole recording.
 //
 // Units: seconds; rows of features. Threads: const methods may run together. Errors: InputError naming the model.
 #pragma once
@@ -16,13 +16,14 @@
 #include "data/feature_parts.h"
 #include "decode/search/recognize.h"
 #include "pipeline/utterance_features.h"
+#include "vad/speech_certainty.h"
 #include "vad/speech_stream.h"
 
 namespace antiphon::pipeline {
 
 /// What is said of a recording without a turn, in place of words.
 inline constexpr char kNoSpeechRemark[] = "no speech was heard: no words were looked for";
-/// The same where all utterances have too little contrast.
+/// The same where all utterances are hardly speech.
 inline constexpr char kHardlySpeechRemark[] =
     "what was heard is hardly speech: its words are left out (--vad-contrast)";
 
@@ -34,18 +35,26 @@ struct SpeechTurn {
   bool operator==(const SpeechTurn&) const = default;
 };
 
+/// Of one recording.
+struct HeardSpeech {
+  std::vector<SpeechTurn> turns;
+  vad::SpeechCertainty certainty;
+};
+
 class VoiceActivity {
  public:
   /// Null unless the options ask for a model. One in a bundle is found there. `least_contrast`: what
   /// least_contrast() says.
   static std::shared_ptr<const VoiceActivity> Load(const vad::VadOptions& options, double least_contrast = 0.0);
 
-  std::vector<SpeechTurn> Turns(const data::AudioPieces& audio, int rate_hz) const;
+  HeardSpeech Hear(const data::AudioPieces& audio, int rate_hz) const;
   vad::SpeechStream Stream(int rate_hz, std::function<void(double)> listener = {}) const {
     return {model_, options_, rate_hz, std::move(listener)};
   }
+  /// Of sound that was not heard yet.
+  vad::SpeechCertainty NoCertainty() const { return {options_.threshold, model_->frame_shift_s()}; }
   const vad::SpeechModel& model() const { return *model_; }
-  /// Nats that an utterance must have for its words to stand (IsHardlySpeech).
+  /// Nats that IsHardlySpeech asks for.
   double least_contrast() const { return least_contrast_; }
 
  private:
@@ -57,9 +66,11 @@ class VoiceActivity {
   double least_contrast_;
 };
 
-/// Whether an utterance of `seconds` has words that are not to stand: it has less contrast than `least_contrast`
-/// (nats). Short ones are not judged: single words have few sounds, and so little contrast.
-bool IsHardlySpeech(const decode::Recognition& recognition, double seconds, double least_contrast);
+/// Whether an utterance of `seconds` has words that are not to stand, as it is music or noise: its contrast
+/// (decode/search/contrast.h) times the square of the voice activity's certainty is less than `least_contrast` (nats).
+/// Noise under speech takes away contrast rather than certainty. Short utterances are not judged: single words have few
+/// sounds, and so little contrast.
+bool IsHardlySpeech(const decode::Recognition& recognition, double seconds, double certainty, double least_contrast);
 
 /// Rows of features from `begin` to before `end`.
 struct RowSpan {

@@ -19,7 +19,7 @@ struct VadOptions {
   double min_speech_s = 0.1;
   double min_pause_s = 0.5;
   double padding_s = 0.3;
-  double least_contrast = 0.8;
+  double least_contrast = 0.61;
 
   template <class V>
   void Visit(V& v) {
@@ -29,7 +29,8 @@ struct VadOptions {
     VisitTurns(v);
     v("vad-contrast", least_contrast, Range{0.0, 1.0},
       "how much the scores of the recogniser's network must rise and fall in an utterance, as a share of what is usual "
-      "on its development set (weights.toml), or its words are left out: it is music or noise; 0: all are kept");
+      "on its development set (weights.toml), times the square of how sure the model of speech is of it, or its words "
+      "are left out: it is music or noise; 0: all are kept");
   }
   /// Without the model and vad-contrast.
   template <class V>

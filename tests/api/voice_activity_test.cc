@@ -186,15 +186,29 @@ TEST_F(VoiceActivityTest, TurnsOfLittleContrastAreLeftOut) {
 }
 
 TEST(VoiceActivity, UtterancesWithoutWordsOrContrastAndShortOnesAreNotJudged) {
+  const auto hardly_speech = [](const decode::Recognition& said, double seconds, double least) {
+    return pipeline::IsHardlySpeech(said, seconds, /*certainty=*/1.0, least);
+  };
   decode::Recognition said;
   said.contrast = 0.5;
-  EXPECT_FALSE(pipeline::IsHardlySpeech(said, 3.0, 1.0)) << "it has no words";
+  EXPECT_FALSE(hardly_speech(said, 3.0, 1.0)) << "it has no words";
   said.best.words = {1};
-  EXPECT_TRUE(pipeline::IsHardlySpeech(said, 3.0, 1.0));
-  EXPECT_FALSE(pipeline::IsHardlySpeech(said, 3.0, 0.5));
-  EXPECT_FALSE(pipeline::IsHardlySpeech(said, 0.9, 1.0)) << "a single word";
+  EXPECT_TRUE(hardly_speech(said, 3.0, 1.0));
+  EXPECT_FALSE(hardly_speech(said, 3.0, 0.5));
+  EXPECT_FALSE(hardly_speech(said, 0.9, 1.0)) << "a single word";
   said.contrast = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_FALSE(pipeline::IsHardlySpeech(said, 3.0, 1.0));
+  EXPECT_FALSE(hardly_speech(said, 3.0, 1.0));
+}
+
+TEST(VoiceActivity, TheSurerItIsTheLessContrastIsEnough) {
+  decode::Recognition said;
+  said.contrast = 0.5;
+  said.best.words = {1};
+  EXPECT_TRUE(pipeline::IsHardlySpeech(said, 3.0, 0.8, 0.33));
+  EXPECT_FALSE(pipeline::IsHardlySpeech(said, 3.0, 0.8, 0.31));
+  EXPECT_FALSE(pipeline::IsHardlySpeech(said, 3.0, 0.9, 0.33));
+  EXPECT_TRUE(pipeline::IsHardlySpeech(said, 3.0, 0.0, 0.33)) << "nothing in it counts as speech";
+  EXPECT_FALSE(pipeline::IsHardlySpeech(said, 3.0, 0.0, 0.0)) << "all are to be kept";
 }
 
 TEST_F(VoiceActivityTest, AnyContrastIsEnoughUnlessTheWeightsSayWhatIsUsual) {
