@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "decode/search/scores_part.h"
 #include "hmm/align_graph.h"
 #include "hmm/gmm.h"
 #include "hmm/gmm_model.h"
@@ -15,23 +16,6 @@ namespace {
 
 constexpr double kLongPauseS = 0.2;
 constexpr double kMostMovedS = 0.1;
-
-// Rows of the features as if there were no others.
-class RowsOfScores : public ScoreSource {
- public:
-  RowsOfScores(ScoreSource& scores, int begin, int count) : scores_(scores), begin_(begin), count_(count) {}
-
-  int num_pdfs() const override { return scores_.num_pdfs(); }
-  int num_frames_ready() const override { return count_; }
-  bool IsLastFrame(int frame) const override { return frame == count_ - 1; }
-  float LogLikelihood(int frame, int32_t pdf_id) override { return scores_.LogLikelihood(begin_ + frame, pdf_id); }
-  std::span<const float> DenseFrame(int frame) override { return scores_.DenseFrame(begin_ + frame); }
-  void Request(int frame, std::span<const int32_t> pdf_ids) override { scores_.Request(begin_ + frame, pdf_ids); }
-
- private:
-  ScoreSource& scores_;
-  int begin_, count_;
-};
 
 int EndOf(const hmm::AlignedPhone& phone) { return phone.begin_frame + phone.num_frames; }
 
@@ -88,7 +72,7 @@ class PhoneRefiner {
     for (const hmm::AlignedPhone& phone : stretch_) {
       phones.push_back({gaussians_.hmm.phones().Find(phones_of_.phones().Name(phone.phone)), phone.word_position});
     }
-    RowsOfScores rows(scores_, begin, EndOf(stretch_.back()) - begin);
+    decode::ScoresPart rows(scores_, begin, EndOf(stretch_.back()) - begin);
     const hmm::Alignment found =
         hmm::Align(gaussians_.hmm, hmm::BuildPhoneSequenceGraph(gaussians_.hmm, phones), rows, options_);
     std::vector<hmm::AlignedPhone> refined = std::exchange(stretch_, {});

@@ -6,6 +6,7 @@
 
 #include "base/cancel.h"
 #include "base/thread_pool.h"
+#include "decode/search/scores_part.h"
 #include "hmm/any_speech_scores.h"
 #include "pipeline/text_anchors.h"
 #include "pipeline/text_recognizer.h"
@@ -20,22 +21,14 @@ constexpr int kShortWordRows = 40;
 constexpr double kNoBeam = 1e9;
 constexpr size_t kMostWithGaps = 200;  // words; the graph grows with their square
 
-// A part of the recording's frames, from scores of the rows around it.
-class FramePart : public ScoreSource {
+// A part of the recording's frames, from scores of the rows around it, which it keeps.
+class FramePart : public decode::ScoresPart {
  public:
   FramePart(std::unique_ptr<ScoreSource> scores, int first, int count)
-      : scores_(std::move(scores)), first_(first), count_(std::min(count, scores_->num_frames_ready() - first)) {}
-
-  int num_pdfs() const override { return scores_->num_pdfs(); }
-  int num_frames_ready() const override { return count_; }
-  bool IsLastFrame(int frame) const override { return frame == count_ - 1; }
-  float LogLikelihood(int frame, int32_t pdf_id) override { return scores_->LogLikelihood(first_ + frame, pdf_id); }
-  std::span<const float> DenseFrame(int frame) override { return scores_->DenseFrame(first_ + frame); }
-  void Request(int frame, std::span<const int32_t> pdf_ids) override { scores_->Request(first_ + frame, pdf_ids); }
+      : ScoresPart(*scores, first, std::min(count, scores->num_frames_ready() - first)), scores_(std::move(scores)) {}
 
  private:
   std::unique_ptr<ScoreSource> scores_;
-  int first_, count_;
 };
 
 Matrix RowsOf(const Matrix& features, int64_t first, int64_t last) {
