@@ -133,9 +133,17 @@ std::vector<int> ChannelsOf(const std::string& file, int count, const std::strin
   return channels;
 }
 
-// Of a recording's transcripts, or of one channel's.
-std::string NameOf(const std::string& file, int channel) {
-  return fs::path(file).stem().string() + (channel < 0 ? "" : "-" + data::ChannelName(channel));
+// Of a recording's transcript, or of one channel's.
+std::string NameOf(const std::string& recording, int channel) {
+  return recording + (channel < 0 ? "" : "-" + data::ChannelName(channel));
+}
+
+// Files are written into folders and keep their names; in a list all stand beside each other.
+std::vector<std::string> NamesOf(const std::vector<std::string>& files, bool in_list) {
+  if (in_list) return data::NamesOfRecordings(files);
+  std::vector<std::string> names;
+  for (const std::string& file : files) names.push_back(fs::path(file).stem().string());
+  return names;
 }
 
 // As far as headers can tell; the others count when they are read.
@@ -171,6 +179,7 @@ class Transcriber {
       : options_(options),
         context_(context),
         formats_(FormatsToWrite(options)),
+        names_(NamesOf(options.files, formats_.empty())),
         print_(formats_.empty() && !context.json() ? &pipeline::FindTranscriptFormat(options.format) : nullptr),
         cores_(context.threads()),
         recognizer_(MakeRecognizer(options)),
@@ -187,7 +196,7 @@ class Transcriber {
         if (list_) list_->Close();
       });
       ParallelInOrder<Outcome>(
-          options_.files.size(), context_.threads(), [&](size_t i) { return Transcribe(options_.files[i]); },
+          options_.files.size(), context_.threads(), [&](size_t i) { return Transcribe(options_.files[i], names_[i]); },
           [&](size_t i, Outcome&& outcome) {
             Tell(options_.files[i], outcome, json);
             all = all && outcome.error.empty();
@@ -214,7 +223,7 @@ class Transcriber {
     return RecognizerAccess::Make(options.model, options.graph, all);
   }
 
-  Outcome Transcribe(const std::string& file) {
+  Outcome Transcribe(const std::string& file, const std::string& name) {
     CoreShares::Part cores(cores_);
     Outcome outcome;
     try {
@@ -224,7 +233,7 @@ class Transcriber {
       RequireOneToPrint(file, channels.size());
       for (const int channel : channels) {
         outcome.transcripts.push_back(
-            Recognize(file, info, channel, 1.0 / static_cast<double>(channels.size()), cores));
+            Recognize(file, NameOf(name, channel), info, channel, 1.0 / static_cast<double>(channels.size()), cores));
       }
       if (std::ranges::all_of(outcome.transcripts, HasNoSpeech)) {
         Throw<InputError>("'{}': {}", file, outcome.transcripts.front().remark);
@@ -249,8 +258,8 @@ class Transcriber {
   }
 
   // `share`: of the recording's seconds that are done with this channel.
-  pipeline::Transcript Recognize(const std::string& file, const feat::AudioInfo& info, int channel, double share,
-                                 CoreShares::Part& cores) {
+  pipeline::Transcript Recognize(const std::string& file, const std::string& name, const feat::AudioInfo& info,
+                                 int channel, double share, CoreShares::Part& cores) {
     ThrowIfCancelled("transcribing");
     RecognizeSettings settings;
     settings.channel = channel;
@@ -261,7 +270,7 @@ class Transcriber {
     };
     cores.Update();
     const Recognition said = recognizer_.RecognizeFile(file, settings);
-    pipeline::Transcript transcript{NameOf(file, channel), info.duration_s(), said.remark, {}};
+    pipeline::Transcript transcript{name, info.duration_s(), said.remark, {}};
     for (const RecognizedWord& word : options_.written.empty() ? said.words : said.written_words) {
       transcript.words.push_back({word.word, word.start_s, word.end_s, word.confidence});
     }
@@ -310,6 +319,7 @@ class Transcriber {
   const TranscribeOptions& options_;
   CommandContext& context_;
   std::vector<const pipeline::TranscriptFormat*> formats_;
+  std::vector<std::string> names_;
   const pipeline::TranscriptFormat* print_;  // null: nothing is printed
   std::optional<pipeline::TranscriptList> list_;
   CoreShares cores_;
@@ -344,7 +354,7 @@ class NamesInUse {
  private:
   fs::path PathOf(const std::string& file, int channel) const {
     const fs::path folder = FolderFor(file, options_);
-    return fs::weakly_canonical(folder.empty() ? "." : folder) / NameOf(file, channel);
+    return fs::weakly_canonical(folder.empty() ? "." : folder) / NameOf(fs::path(file).stem().string(), channel);
   }
 
   const TranscribeOptions& options_;

@@ -87,26 +87,20 @@ HeardFile Hear(const VadCommandOptions& options, const pipeline::VoiceActivity& 
   return heard;
 }
 
-// Without ending; with the folders where several files have that name, as prepare does.
-std::vector<std::string> NamesOf(const std::vector<std::string>& files) {
-  const auto stem = [](const std::string& file) { return data::CleanId(std::filesystem::path(file).stem().string()); };
-  std::map<std::string, int> times;
-  for (const std::string& file : files) ++times[stem(file)];
-  std::vector<std::string> names;
+std::vector<std::string> IdsOf(const std::vector<std::string>& files) {
+  std::vector<std::string> ids = data::NamesOfRecordings(files);
   std::map<std::string, std::string> owners;
-  for (const std::string& file : files) {
-    std::filesystem::path path = std::filesystem::path(file).lexically_normal();
-    names.push_back(times[stem(file)] == 1 ? stem(file) : data::CleanId(path.replace_extension().string()));
-    const auto [owner, is_new] = owners.emplace(names.back(), file);
-    if (!is_new && IsSamePlace(owner->second, file)) {
-      Throw<UsageError>("'{}' is given twice: give it once, or take --format text", file);
+  for (size_t i = 0; i < files.size(); ++i) {
+    ids[i] = data::CleanId(ids[i]);
+    const auto [owner, is_new] = owners.emplace(ids[i], files[i]);
+    if (is_new) continue;
+    if (IsSamePlace(owner->second, files[i])) {
+      Throw<UsageError>("'{}' is given twice: give it once, or take --format text", files[i]);
     }
-    if (!is_new) {
-      Throw<UsageError>("'{}' and '{}' would both be called '{}': rename one of them, or take --format text",
-                        owner->second, file, names.back());
-    }
+    Throw<UsageError>("'{}' and '{}' would both be called '{}': rename one of them, or take --format text",
+                      owner->second, files[i], ids[i]);
   }
-  return names;
+  return ids;
 }
 
 std::string Line(const std::string& format, const std::string& file, const std::string& name, size_t number,
@@ -163,7 +157,7 @@ void Vad(const VadCommandOptions& asked, CommandContext& context) {
   const auto activity = pipeline::VoiceActivity::Load(vad);
   if (activity == nullptr) throw UsageError("--model is no file: a model that tells speech from other sound is needed");
   const bool named = !options.frames && options.format != "text";
-  const std::vector<std::string> names = named ? NamesOf(options.files) : options.files;
+  const std::vector<std::string> names = named ? IdsOf(options.files) : options.files;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   bool all = true;
   ParallelInOrder<HeardFile>(

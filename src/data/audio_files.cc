@@ -222,6 +222,18 @@ std::vector<std::string> RecordingsIn(const std::vector<std::string>& places) {
   return recordings;
 }
 
+std::vector<std::string> NamesOfRecordings(const std::vector<std::string>& files) {
+  const auto stem = [](const std::string& file) { return fs::path(file).stem().string(); };
+  std::map<std::string, int> times;
+  for (const std::string& file : files) ++times[CleanId(stem(file))];
+  std::vector<std::string> names;
+  for (const std::string& file : files) {
+    const bool is_alone = times[CleanId(stem(file))] == 1;
+    names.push_back(is_alone ? stem(file) : fs::path(file).lexically_normal().replace_extension().string());
+  }
+  return names;
+}
+
 bool IsAudioName(const fs::path& path) {
   static const std::set<std::string> k_endings = {".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif",
                                                   ".au",  ".sph",  ".oga", ".w64",  ".caf", ".wv"};

@@ -58,6 +58,9 @@ class AudioFiles {
 /// `places` in their order, and in place of each folder among them the audio files in it, by name. InputError if a
 /// folder has none.
 std::vector<std::string> RecordingsIn(const std::vector<std::string>& places);
+/// What recordings are called beside each other: without ending; with the folders where several, written as ids, have
+/// the same name. Some stay alike: a file that is there twice, and those that differ in their endings alone.
+std::vector<std::string> NamesOfRecordings(const std::vector<std::string>& files);
 
 /// Whether a file is audio of a format of libsndfile, by the ending of its name.
 bool IsAudioName(const std::filesystem::path& path);

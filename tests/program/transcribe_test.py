@@ -134,6 +134,13 @@ class Transcribe(system.SystemTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.splitlines(),
                          [str(folder / name) for name in ("a-A.srt", "a-B.srt", "late/b.srt")])
+        # Of one name: told apart by their folders where they stand beside each other, and called what they are in files.
+        shutil.copy(self.root / "one.wav", self.root / "b.wav")
+        done = self.transcribe("--format", "json", folder / "late/b.wav", folder / "a.wav", folder / "../b.wav")
+        self.assertEqual([r["recording"] for r in json.loads(done.stdout)],
+                         [str(folder / "late/b"), "a-A", "a-B", str(self.root / "b")], done.stderr)
+        done = self.transcribe("--srt", folder / "late/b.wav", self.root / "b.wav")
+        self.assertEqual(done.stdout.splitlines(), [str(folder / "late/b.srt"), str(self.root / "b.srt")], done.stderr)
         (self.root / "empty").mkdir()
         done = self.transcribe(self.root / "empty")
         self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
