@@ -1,6 +1,7 @@
 #include "pipeline/recognition_options.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "pipeline/chosen_weights.h"
 
 namespace antiphon::pipeline {
@@ -20,6 +21,12 @@ double LeastContrast(const RecognitionOptions& options) {
   double usual = 0.0;
   for (const std::string& weights : {options.weights, options.bundles_weights}) {
     if (usual == 0 && !weights.empty()) usual = ReadChosenWeights(weights).contrast;
+  }
+  if (usual == 0 && options.vad.least_contrast != vad::VadOptions().least_contrast) {
+    log::Warn(
+        "--vad-contrast {} leaves nothing out: no weights say what contrast is usual; antiphon decode --tune measures "
+        "it",
+        options.vad.least_contrast);
   }
   return options.vad.least_contrast * usual;
 }

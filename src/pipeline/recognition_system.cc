@@ -4,18 +4,10 @@
 #include "pipeline/written_words.h"
 
 namespace antiphon::pipeline {
-namespace {
-
-RecognitionOptions Measuring(RecognitionOptions options) {
-  options.recognize.contrast = options.recognize.contrast || LeastContrast(options) > 0;
-  return options;
-}
-
-}  // namespace
 
 RecognitionSystem::RecognitionSystem(const std::string& model_file, const std::string& graph_folder,
                                      const RecognitionOptions& options)
-    : options_(Measuring(options)),
+    : options_(options),
       model_(AcousticModel::Load(model_file, options.nnet)),
       graph_(LoadGraph(graph_folder, model_->hmm(), options.changes, options.recognize.bias)),
       weights_(ResultWeights(options, model_->hmm())),
@@ -23,8 +15,10 @@ RecognitionSystem::RecognitionSystem(const std::string& model_file, const std::s
       bias_(decode::MakeBias(graph_, options.recognize.bias)),
       written_(LoadWrittenForm(options.written, options.bundles_written, graph_)),
       activity_(VoiceActivity::Load(options.vad, LeastContrast(options))),
-      feature_shift_s_(FeatureShiftSeconds(*model_, model_file)),
-      recognizer_(Giving(options_.recognize.nbest)) {}
+      feature_shift_s_(FeatureShiftSeconds(*model_, model_file)) {
+  if (activity_ != nullptr && activity_->least_contrast() > 0) options_.recognize.contrast = true;
+  recognizer_ = Giving(options_.recognize.nbest);
+}
 
 std::unique_ptr<const UtteranceRecognizer> RecognitionSystem::Giving(int nbest) const {
   decode::RecognizeOptions recognize = options_.recognize;

@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "antiphon/log.h"
 #include "antiphon/recognizer.h"
 #include "api/as_decode.h"
 #include "api/recognizer_impl.h"
 #include "api/recognizer_options.h"
 #include "base/error.h"
+#include "base/finally.h"
 #include "base/random.h"
 #include "loudness_vad.h"
 #include "pipeline/bundle.h"
@@ -21,6 +23,7 @@ namespace antiphon {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class VoiceActivityTest : public testing::AsDecode {
  protected:
@@ -213,9 +216,15 @@ TEST(VoiceActivity, TheSurerItIsTheLessContrastIsEnough) {
 
 TEST_F(VoiceActivityTest, AnyContrastIsEnoughUnlessTheWeightsSayWhatIsUsual) {
   const std::string model = Model(true), speech = Turns(kTwoTurns);
+  std::string log;
+  SetLogCallback([&](LogLevel, std::string_view message) { log += message; });
+  const Finally no_callback([] { SetLogCallback({}); });
   RecognizerOptions options = OptionsOf(Settings());
+  RecognizerAccess::Make(model, Path("graph"), options);
+  EXPECT_THAT(log, Not(HasSubstr("--vad-contrast"))) << "nobody asked for it";
   options.vad.least_contrast = 1.0;
   EXPECT_FALSE(RecognizerAccess::Make(model, Path("graph"), options).RecognizeFile(speech).words.empty());
+  EXPECT_THAT(log, HasSubstr("--vad-contrast 1 leaves nothing out"));
 }
 
 // Other weights than the bundle's change what is chosen, not what its speech is like.
