@@ -12,25 +12,25 @@
 
 namespace antiphon::testing {
 
-inline hmm::GmmSet SmallGmmSet(int pdfs, int dim, uint64_t seed) {
+inline hmm::GmmSet SmallGmmSet(int pdfs, int dim, uint64_t seed, float variance = 1.0F) {
   std::vector<int32_t> first;
   for (int pdf = 0; pdf <= pdfs; ++pdf) first.push_back(pdf);
   Matrix variances(pdfs, dim);
-  for (int64_t i = 0; i < variances.size(); ++i) variances.data()[i] = 1.0F;
+  for (int64_t i = 0; i < variances.size(); ++i) variances.data()[i] = variance;
   return {std::move(first), std::vector<float>(static_cast<size_t>(pdfs), 1.0F), RandomMatrix(pdfs, dim, seed),
           std::move(variances)};
 }
 
 /// Base features of `dim` values.
-inline hmm::GmmModel SmallAdaptiveModel(int dim) {
+inline hmm::GmmModel SmallAdaptiveModel(int dim, float variance = 1.0F) {
   const hmm::PhoneSet phones({"A", "B"}, {"SIL"}, false);
   const hmm::Topology topology(phones, {});
   hmm::GmmModel model;
   model.stage = "sat";
   model.hmm = hmm::HmmModel(phones, topology, hmm::ContextTree::Monophone(topology));
   model.transform = hmm::FeatureTransform::Deltas(dim);
-  model.gmm = SmallGmmSet(model.hmm.num_pdfs(), 3 * dim, 1);
-  model.first_pass = SmallGmmSet(model.hmm.num_pdfs(), 3 * dim, 2);
+  model.gmm = SmallGmmSet(model.hmm.num_pdfs(), 3 * dim, 1, variance);
+  model.first_pass = SmallGmmSet(model.hmm.num_pdfs(), 3 * dim, 2, variance);
   model.lexicon = "A A\n";
   return model;
 }

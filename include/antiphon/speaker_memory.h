@@ -6,8 +6,9 @@
 //   recognizer.RecognizeFile("second.wav", {.memory = &anna});   // begins with what the first one said
 //   recognizer.SaveMemory(anna, "anna.safetensors");             // LoadMemory restores it, bit for bit
 //
-// Models with an i-vector extractor, or whose features lose the mean of what was heard so far, make use of it; others
-// leave it empty. It serves the model with which it began; others refuse it.
+// Models with an i-vector extractor, or whose features lose the mean of what was heard so far, make use of it; in
+// streams those, too, that are trained for speakers' transforms. Others leave it empty. It serves the model with which
+// it began; others refuse it.
 //
 // Ownership: a value; copies are apart, and moving one copies it. Threads: one call at a time may use one.
 // Errors: whoever takes one refuses, as kUsage, a memory of another model.

@@ -39,6 +39,7 @@ struct StreamSettings {
   int step_frames = 20;             // frames between partial results and looks for an endpoint, 1 … 1000
   double endpoint_silence_s = 0.5;  // silence that ends an utterance where one may end, 0.05 … 60
   double max_utterance_s = 20.0;    // after which an utterance is ended anyway, 0.5 … 3600
+  bool learn_speaker = true;        // of models that are trained for speakers' transforms: learn that of who speaks
 
   // Of models whose features lose the mean of what is around them.
   int cmvn_window = 600;            // frames whose mean is taken out

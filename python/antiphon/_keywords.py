@@ -50,6 +50,7 @@ class StreamKeywords(TypedDict, total=False):
 
     endpoint_silence: Optional[float]
     max_utterance: Optional[float]
+    learn_speaker: Optional[bool]
     step_frames: Optional[int]
     hotwords: Optional[Hotwords]
     word_list: Optional[Iterable[str]]

@@ -163,8 +163,9 @@ class Recognizer:
         what is understood so far.
 
         Settings, None for the default: endpoint_silence (0.5: seconds that end an utterance where one may end),
-        max_utterance (20: seconds after which it is ended anyway), step_frames (20: between partial results), hotwords
-        and word_list of this stream alone, nbest (of final results), profile (from load_profile), memory (what the
+        max_utterance (20: seconds after which it is ended anyway), learn_speaker (True: a model that is trained for
+        speakers' transforms learns that of who speaks), step_frames (20: between partial results), hotwords and
+        word_list of this stream alone, nbest (of final results), profile (from load_profile), memory (what the
         speaker said before; Stream.memory has what to keep), cancel (by which others end it: later calls raise
         Cancelled), cmvn_window, cmvn_min_window and normalize_variance (of
         models whose features lose the mean of what is around them).

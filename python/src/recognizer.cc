@@ -138,6 +138,7 @@ void BindCallSettings(nb::module_& m) {
       .def_rw("step_frames", &StreamSettings::step_frames)
       .def_rw("endpoint_silence", &StreamSettings::endpoint_silence_s)
       .def_rw("max_utterance", &StreamSettings::max_utterance_s)
+      .def_rw("learn_speaker", &StreamSettings::learn_speaker)
       .def_rw("cmvn_window", &StreamSettings::cmvn_window)
       .def_rw("cmvn_min_window", &StreamSettings::cmvn_min_window)
       .def_rw("normalize_variance", &StreamSettings::normalize_variance)

@@ -63,17 +63,31 @@ void LiveRecognizer::BeginAudio() {
   }
   has_sound_ = false;
   zeros_.emplace(sample_rate_hz());
+  if (options_.learn_speaker && model_.transform() != nullptr) {
+    learning_.emplace(model_, memory_ != nullptr ? memory_->learnt : pipeline::LearntTransform());
+  }
   BeginScores(0, memory_ != nullptr ? memory_->heard : hmm::OnlineIvectorState());
 }
 
 void LiveRecognizer::BeginScores(int frame, hmm::OnlineIvectorState heard) {
   begin_frame_ = frame;
-  scored_from_ = frame;
-  scorer_ = std::make_unique<infer::NnetScorer>(model_.network(), profile_);
-  if (model_.transform() != nullptr) transform_.emplace(*model_.transform());
+  scores_end_ = false;
+  rows_.Clear();
+  ScoreAnew();
   if (model_.ivectors() != nullptr) vectors_.emplace(model_.ivectors(), std::move(heard));
   zeros_->ForgetBefore(begin_frame_ * frame_shift_s());
   recognizer_.Start();
+}
+
+void LiveRecognizer::ScoreAnew() {
+  scored_from_ = begin_frame_;
+  scorer_ = std::make_unique<infer::NnetScorer>(model_.network(), profile_);
+  if (model_.transform() == nullptr) return;
+  const Matrix* const of_speaker = learning_ ? learning_->transform() : nullptr;
+  transform_.emplace(of_speaker == nullptr ? *model_.transform() : model_.transform()->Then(*of_speaker));
+  if (rows_.size() == 0) return;
+  scorer_->Accept(transform_->Accept(rows_.First(rows_.size()), scores_end_));
+  if (scores_end_) scorer_->Finish();
 }
 
 void LiveRecognizer::Accept(std::span<const float> samples) {
@@ -99,10 +113,8 @@ void LiveRecognizer::Finish() {
     return BeginAudio();
   }
   Score(std::move(frames), true);
-  Remember();
-  Search(false);
-  scorer_->Finish();
   Search(true);
+  Remember();
   BeginAudio();
 }
 
@@ -115,9 +127,12 @@ Matrix LiveRecognizer::TakeNormalised(bool ended) {
 }
 
 void LiveRecognizer::Score(Matrix frames, bool ended) {
+  if (learning_) rows_.Accept(frames);
   if (transform_) frames = transform_->Accept(frames, ended);
   if (vectors_) frames = vectors_->Accept(frames, ended);
   scorer_->Accept(frames);
+  scores_end_ = ended;
+  if (ended) scorer_->Finish();
 }
 
 void LiveRecognizer::FollowTurns(const Matrix& frames, bool ended) {
@@ -130,10 +145,7 @@ void LiveRecognizer::FollowTurns(const Matrix& frames, bool ended) {
     }
     if (piece->rows.empty()) piece->rows = Matrix(0, frames.cols());
     Score(std::move(piece->rows), piece->last);
-    Search(false);
-    if (!piece->last) continue;
-    scorer_->Finish();
-    Search(true);
+    Search(piece->last);
   }
 }
 
@@ -141,6 +153,7 @@ void LiveRecognizer::Remember() {
   // Silence that was switched off says nothing of who speaks.
   if (memory_ == nullptr || !has_sound_) return;
   memory_->mean = frames_->speaker();
+  if (learning_) memory_->learnt = learning_->learnt();
   if (vectors_) memory_->heard = vectors_->state();
 }
 
@@ -173,6 +186,7 @@ void LiveRecognizer::Search(bool ended) {
 }
 
 void LiveRecognizer::NextUtterance(int frames_of_this) {
+  rows_.Drop(std::min(rows_.size(), RowOf(frames_of_this)));
   begin_frame_ += frames_of_this;
   zeros_->ForgetBefore(begin_frame_ * frame_shift_s());
   if (turns_) turns_->ForgetCertaintyBefore(RowOf(begin_frame_));
@@ -184,6 +198,22 @@ bool LiveRecognizer::IsHardlySpeech(const LiveResult& result) const {
   const double certainty = turns_->Certainty(RowOf(result.begin_frame), RowOf(result.begin_frame + result.num_frames));
   return pipeline::IsHardlySpeech(result.recognition, result.num_frames * frame_shift_s(), certainty,
                                   activity_->least_contrast());
+}
+
+void LiveRecognizer::LearnFrom(LiveResult& result) {
+  const int64_t rows = std::min(rows_.size(), RowOf(result.num_frames));
+  if (!learning_->Learn(rows_.First(rows), result.recognition)) return;
+  ScoreAnew();
+  decode::ScoresFrom scores(*scorer_, 0);
+  recognizer_.Start();
+  try {
+    recognizer_.Advance(scores, result.num_frames);
+    result.recognition = recognizer_.Finish(weights_);
+  } catch (const ShapeError&) {
+    throw;
+  } catch (const InputError&) {
+    // What was recognised before stands.
+  }
 }
 
 bool LiveRecognizer::AllZero(int num_frames) const {
@@ -202,6 +232,8 @@ void LiveRecognizer::Report(bool final) {
     if (IsHardlySpeech(result)) {
       result.recognition = {};
       result.recognition.remark = pipeline::kHardlySpeechRemark;
+    } else if (learning_) {
+      LearnFrom(result);
     }
   } else {
     result.partial = recognizer_.decoder().BestPath();

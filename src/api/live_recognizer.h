@@ -12,6 +12,9 @@
 // all 0 has no words. With voice activity, each turn of speech is an utterance, or several, and nothing else is scored
 // or searched; network, transforms and search begin anew with each, as in decoding recordings.
 //
+// A model that is trained for transforms of speakers (fMLLR) learns them from utterance to utterance; one that says
+// more of the speaker is recognised once more before its final result (pipeline/speaker_learning.h).
+//
 // A speaker's profile holds for all that is heard, until the object goes. Without a speaker's memory, audio begins with
 // nothing known of who speaks; with one, where the speaker's last audio ended.
 //
@@ -27,6 +30,7 @@
 #include <span>
 
 #include "api/live_turns.h"
+#include "api/row_queue.h"
 #include "base/options.h"
 #include "decode/search/endpoint.h"
 #include "decode/search/recognize.h"
@@ -37,6 +41,7 @@
 #include "hmm/feature_transform_stream.h"
 #include "hmm/online_ivector.h"
 #include "pipeline/acoustic_model.h"
+#include "pipeline/speaker_learning.h"
 #include "pipeline/speaker_memory.h"
 #include "pipeline/voice_activity.h"
 
@@ -47,6 +52,7 @@ struct LiveOptions {
   int step_frames = 20;
   double max_utterance_s = 20.0;
   double silence_s = 0.5;
+  bool learn_speaker = true;
 
   template <class V>
   void Visit(V& v) {
@@ -56,6 +62,9 @@ struct LiveOptions {
     v("step-frames", step_frames, Range{1, 1000}, "frames between partial results and looks for an endpoint");
     v("endpoint-silence", silence_s, Range{0.05, 60.0}, "seconds of silence that end an utterance where one may end");
     v("max-utterance", max_utterance_s, Range{0.5, 3600.0}, "seconds after which an utterance is ended anyway");
+    v("learn-speaker", learn_speaker,
+      "a model that is trained for speakers' transforms (fMLLR) learns that of who speaks, and recognises an utterance "
+      "anew at its end when it has learnt more");
   }
 };
 
@@ -99,9 +108,13 @@ class LiveRecognizer {
   void FollowTurns(const Matrix& frames, bool ended);
   // An utterance of a speaker of whom so much is known.
   void BeginScores(int frame, hmm::OnlineIvectorState heard);
+  // From the utterance's first frame on, by what is known of the speaker now.
+  void ScoreAnew();
   void Remember();
   void Search(bool ended);
   void Report(bool final);
+  // Of who speaks, from an utterance that is over; it is recognised once more if that says something new.
+  void LearnFrom(LiveResult& result);
   // Of the utterance's first so many frames.
   bool AllZero(int num_frames) const;
   bool IsHardlySpeech(const LiveResult& result) const;
@@ -120,12 +133,15 @@ class LiveRecognizer {
   feat::AudioCheck check_;
   std::unique_ptr<feat::FrontEndStream> frames_;
   std::unique_ptr<feat::SlidingCmvnStream> cmvn_;  // null: nothing is to be taken out
+  std::optional<pipeline::SpeakerLearning> learning_;
+  RowQueue rows_;  // of the utterance, and what is heard behind it, before the transform; while learning
   std::optional<hmm::FeatureTransformStream> transform_;
   std::optional<hmm::OnlineIvectors> vectors_;
   std::unique_ptr<const decode::WordBias> own_bias_;  // null: somebody else's, or none
   decode::Recognizer recognizer_;
   std::unique_ptr<infer::NnetScorer> scorer_;
   int scored_from_ = 0;  // the scorer's first frame
+  bool scores_end_ = false;
   const pipeline::VoiceActivity* activity_;
   std::optional<LiveTurns> turns_;
   int begin_frame_ = 0;

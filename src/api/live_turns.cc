@@ -11,11 +11,6 @@ void LiveTurns::Hear(std::span<const float> samples) {
   for (const vad::Run& run : speech_.Take()) runs_.push_back(run);
 }
 
-void LiveTurns::Accept(ConstMatrixView rows) {
-  cols_ = rows.cols();
-  for (int64_t r = 0; r < rows.rows(); ++r) waiting_.insert(waiting_.end(), rows.Row(r).begin(), rows.Row(r).end());
-}
-
 void LiveTurns::Finish() {
   speech_.Finish();
   for (const vad::Run& run : speech_.Take()) runs_.push_back(run);
@@ -26,8 +21,8 @@ std::optional<LiveTurns::Piece> LiveTurns::Next() {
   while (!runs_.empty()) {
     const vad::Run run = runs_.front();
     // Whatever front end counts its frames differently at the end.
-    const int64_t end = finished_ && runs_.size() == 1 ? row_ + num_waiting() : RowAt(run.end);
-    const int64_t count = std::min(end - row_, num_waiting());
+    const int64_t end = finished_ && runs_.size() == 1 ? row_ + waiting_.size() : RowAt(run.end);
+    const int64_t count = std::min(end - row_, waiting_.size());
     if (count <= 0 && end > row_ && !finished_) return std::nullopt;
     Piece piece{.rows = TakeRows(count), .begin = row_, .first = !in_turn_, .last = false};
     row_ += std::max<int64_t>(count, 0);
@@ -55,20 +50,9 @@ int64_t LiveTurns::RowAt(int64_t frame) const {
   return std::llround(static_cast<double>(frame) * speech_.frame_shift_s() / frame_shift_s_) * subsampling_;
 }
 
-int64_t LiveTurns::num_waiting() const {
-  return cols_ == 0 ? 0 : static_cast<int64_t>(waiting_.size() - taken_) / cols_;
-}
-
 Matrix LiveTurns::TakeRows(int64_t count) {
-  if (count <= 0) return {};
-  Matrix rows(count, cols_);
-  const auto size = static_cast<size_t>(rows.size());
-  std::copy_n(waiting_.begin() + static_cast<std::ptrdiff_t>(taken_), size, rows.data());
-  taken_ += size;
-  if (2 * taken_ > waiting_.size()) {
-    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken_));
-    taken_ = 0;
-  }
+  Matrix rows = waiting_.First(count);
+  waiting_.Drop(rows.rows());
   return rows;
 }
 

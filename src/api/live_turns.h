@@ -15,8 +15,8 @@
 #include <deque>
 #include <optional>
 #include <span>
-#include <vector>
 
+#include "api/row_queue.h"
 #include "math/matrix.h"
 #include "pipeline/voice_activity.h"
 #include "vad/speech_stream.h"
@@ -34,7 +34,7 @@ class LiveTurns {
   LiveTurns& operator=(const LiveTurns&) = delete;
 
   void Hear(std::span<const float> samples);
-  void Accept(ConstMatrixView rows);
+  void Accept(ConstMatrixView rows) { waiting_.Accept(rows); }
   /// Neither more sound nor more rows.
   void Finish();
 
@@ -53,7 +53,6 @@ class LiveTurns {
  private:
   int64_t RowAt(int64_t frame) const;
   double TimeOf(int64_t row) const { return static_cast<double>(row / subsampling_) * frame_shift_s_; }
-  int64_t num_waiting() const;
   Matrix TakeRows(int64_t count);
 
   vad::SpeechCertainty certainty_;
@@ -61,9 +60,7 @@ class LiveTurns {
   double frame_shift_s_;
   int subsampling_;
   std::deque<vad::Run> runs_;  // not followed to their ends
-  std::vector<float> waiting_;
-  size_t taken_ = 0;  // of waiting_
-  int64_t cols_ = 0;
+  RowQueue waiting_;
   int64_t row_ = 0;  // the first that waits
   bool in_turn_ = false;
   bool finished_ = false;

@@ -49,9 +49,8 @@ void Recognizer::Impl::WarnOfLiveSpeech() const {
   if (system.model().adaptive() == nullptr) return;
   std::call_once(warned_of_live_speech, [] {
     log::Warn(
-        "the model is trained for features with a transform of who speaks (fMLLR), which takes their speech first: "
-        "live it goes without and makes about a third more errors. Recordings: antiphon decode or transcribe; for live "
-        "use take a model of recipes/chain.toml or chain_ivector.toml");
+        "the model is trained for features with a transform of who speaks (fMLLR), and is not to learn it "
+        "(learn-speaker): it makes about a third more errors");
   });
 }
 

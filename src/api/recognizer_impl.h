@@ -39,7 +39,7 @@ struct ANTIPHON_INTERNAL Recognizer::Impl {
                                          const std::function<void(double share)>& progress) const;
   /// That gives as many hypotheses; negative: as many as the options say.
   const pipeline::UtteranceRecognizer& Giving(int nbest) const;
-  /// Tells, once, who hears live by a model that is made to know a speaker's speech first.
+  /// Tells, once, who hears live by a model that needs to know the speaker, and is not to learn of them.
   void WarnOfLiveSpeech() const;
 
   bool normalize_variance;

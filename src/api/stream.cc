@@ -32,6 +32,7 @@ LiveOptions OptionsOf(const StreamSettings& settings) {
   options.step_frames = settings.step_frames;
   options.max_utterance_s = settings.max_utterance_s;
   options.silence_s = settings.endpoint_silence_s;
+  options.learn_speaker = settings.learn_speaker;
   // As text once, for the limits.
   return WithContext([&] { return ReadOptions<LiveOptions>(OptionsToConfig(options)); },
                      [] { return "StreamSettings"; });
@@ -58,7 +59,7 @@ struct ANTIPHON_INTERNAL Stream::Impl {
             recognizer->system.rescorer(), own_bias ? own_bias.get() : recognizer->system.bias(),
             recognizer->system.activity().get()),
         resampler(sample_rate_hz, live.sample_rate_hz()) {
-    recognizer->WarnOfLiveSpeech();
+    if (!settings.learn_speaker) recognizer->WarnOfLiveSpeech();
   }
 
   void Note(const LiveResult& result) {
@@ -156,6 +157,7 @@ StreamSettings SettingsOf(const LiveOptions& options) {
   settings.step_frames = options.step_frames;
   settings.endpoint_silence_s = options.silence_s;
   settings.max_utterance_s = options.max_utterance_s;
+  settings.learn_speaker = options.learn_speaker;
   settings.cmvn_window = options.cmvn.window;
   settings.cmvn_min_window = options.cmvn.min_window;
   settings.normalize_variance = options.cmvn.normalize_variance;

@@ -36,6 +36,21 @@ DoubleMatrix SquarePart(const DoubleMatrix& w) {
 
 FmllrEstimator::FmllrEstimator(int64_t dim) : dim_(dim), k_(dim, dim + 1), g_(dim, (dim + 1) * (dim + 2) / 2) {}
 
+FmllrEstimator::FmllrEstimator(int64_t dim, const FmllrStatistics& statistics) : FmllrEstimator(dim) {
+  beta_ = statistics.posterior;
+  if (statistics.linear.empty() && statistics.quadratic.empty()) return;
+  if (std::ssize(statistics.linear) != k_.size() || std::ssize(statistics.quadratic) != g_.size()) {
+    Throw<ShapeError>("statistics of a transform have {} and {} numbers, expected {} and {}", statistics.linear.size(),
+                      statistics.quadratic.size(), k_.size(), g_.size());
+  }
+  std::ranges::copy(statistics.linear, k_.data());
+  std::ranges::copy(statistics.quadratic, g_.data());
+}
+
+FmllrStatistics FmllrEstimator::Statistics() const {
+  return {beta_, {k_.data(), k_.data() + k_.size()}, {g_.data(), g_.data() + g_.size()}};
+}
+
 void FmllrEstimator::Accumulate(ConstMatrixView frames, ConstMatrixView precision, ConstMatrixView weighted_mean,
                                 double posterior) {
   CHECK_EQ(frames.cols(), dim_);

@@ -13,15 +13,27 @@
 
 namespace antiphon::hmm {
 
+/// What an estimator has seen, as plain numbers, to be kept. Empty: nothing yet.
+struct FmllrStatistics {
+  double posterior = 0;
+  std::vector<double> linear;     // [dim · (dim + 1)]
+  std::vector<double> quadratic;  // [dim · (dim + 1) · (dim + 2) / 2]
+
+  bool operator==(const FmllrStatistics&) const = default;
+};
+
 class FmllrEstimator {
  public:
   explicit FmllrEstimator(int64_t dim);
+  /// Goes on from there. ShapeError for those of another dimension.
+  FmllrEstimator(int64_t dim, const FmllrStatistics& statistics);
 
   /// Frames [N, dim] with, per frame and dimension, precision = Σ_m γ_m/σ²_m and weighted_mean = Σ_m γ_m μ_m/σ²_m, both
   /// [N, dim], over the Gaussians m that the frame's alignment gives posteriors γ_m; `posterior` is the sum of all γ.
   void Accumulate(ConstMatrixView frames, ConstMatrixView precision, ConstMatrixView weighted_mean, double posterior);
   void Add(const FmllrEstimator& other);
   double posterior() const { return beta_; }
+  FmllrStatistics Statistics() const;
 
   struct Result {
     Matrix transform;  // [dim, dim + 1]

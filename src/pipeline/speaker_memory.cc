@@ -25,8 +25,9 @@ feat::FrontEndOptions FrontEndOf(const AcousticModel& model) {
 std::string MadeFor(const AcousticModel& model) {
   std::string bytes = OptionsToConfig(FrontEndOf(model)).ToToml();
   if (const auto network = model.network()) {
-    const auto& extractor = network->model().ivector_extractor;
-    bytes += std::string_view(reinterpret_cast<const char*>(extractor.data()), extractor.size());
+    for (const auto* part : {&network->model().ivector_extractor, &network->model().speaker_model}) {
+      bytes += std::string_view(reinterpret_cast<const char*>(part->data()), part->size());
+    }
   }
   return fmt::format("{:016x}", Checksum(bytes));
 }
@@ -50,10 +51,25 @@ std::vector<double> Finite(const SafetensorsReader& reader, const char* name, si
   return values;
 }
 
+pipeline::LearntTransform Learnt(const SafetensorsReader& reader, size_t dim) {
+  if (!reader.Has("learnt.frames")) return {};  // of a program before this was kept
+  const size_t values = dim * (dim + 1);
+  pipeline::LearntTransform learnt{.heard = {One(reader, "learnt.frames"), Finite(reader, "learnt.linear", values),
+                                             Finite(reader, "learnt.quadratic", dim * (dim + 1) * (dim + 2) / 2)},
+                                   .estimated_from = One(reader, "learnt.estimated_from"),
+                                   .transform = Finite(reader, "learnt.transform", values)};
+  if (learnt.heard.linear.empty() != learnt.heard.quadratic.empty() ||
+      learnt.heard.linear.empty() != (learnt.heard.posterior == 0)) {
+    throw InputError("'learnt.frames', 'learnt.linear' and 'learnt.quadratic' disagree");
+  }
+  return learnt;
+}
+
 }  // namespace
 
 bool UsesMemory(const AcousticModel& model) {
-  return model.ivectors() != nullptr || (!model.features().empty() && FrontEndOf(model).mean_window > 0);
+  return model.ivectors() != nullptr || model.transform() != nullptr ||
+         (!model.features().empty() && FrontEndOf(model).mean_window > 0);
 }
 
 void SaveMemory(const RememberedSpeaker& memory, const AcousticModel& model, const std::filesystem::path& path) {
@@ -67,6 +83,11 @@ void SaveMemory(const RememberedSpeaker& memory, const AcousticModel& model, con
   writer.Add("heard.count", std::span<const double>(&memory.heard.count, 1));
   writer.Add("heard.linear", std::span<const double>(memory.heard.linear));
   writer.Add("heard.quadratic", std::span<const double>(memory.heard.quadratic));
+  writer.Add("learnt.frames", std::span<const double>(&memory.learnt.heard.posterior, 1));
+  writer.Add("learnt.linear", std::span<const double>(memory.learnt.heard.linear));
+  writer.Add("learnt.quadratic", std::span<const double>(memory.learnt.heard.quadratic));
+  writer.Add("learnt.estimated_from", std::span<const double>(&memory.learnt.estimated_from, 1));
+  writer.Add("learnt.transform", std::span<const double>(memory.learnt.transform));
   writer.Write(path);
 }
 
@@ -93,6 +114,8 @@ RememberedSpeaker LoadMemory(const std::filesystem::path& path, const AcousticMo
         memory.mean = {One(reader, "mean.frames"), Finite(reader, "mean.sum", dim)};
         memory.heard = {One(reader, "heard.count"), Finite(reader, "heard.linear", numbers),
                         Finite(reader, "heard.quadratic", numbers * (numbers + 1) / 2)};
+        memory.learnt =
+            Learnt(reader, model.transform() != nullptr ? static_cast<size_t>(model.transform()->out_dim()) : 0);
         if (memory.mean.sum.empty() != (memory.mean.frames == 0))
           throw InputError("'mean.sum' and its frames disagree");
         if (memory.heard.linear.empty() != memory.heard.quadratic.empty()) {

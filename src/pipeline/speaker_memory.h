@@ -1,5 +1,6 @@
-// What a system remembers of one speaker from utterance to utterance: the mean of the features and what the i-vector
-// extractor counted. The next utterance begins with it instead of from nothing.
+// What a system remembers of one speaker from utterance to utterance: the mean of the features, what the i-vector
+// extractor counted, and the transform (fMLLR) that was learnt. The next utterance begins with it instead of from
+// nothing.
 //
 // File: safetensors, with a checksum; it names the model that it is for. Units: frames, and counts as
 // hmm::OnlineIvectorState. Threads: plain data. Errors: InputError naming the file, what it is for and what was found.
@@ -11,6 +12,7 @@
 #include "feat/online_mean.h"
 #include "hmm/online_ivector.h"
 #include "pipeline/acoustic_model.h"
+#include "pipeline/speaker_learning.h"
 
 namespace antiphon {
 
@@ -18,11 +20,13 @@ struct RememberedSpeaker {
   std::string speaker = {};
   feat::SpeakerMean mean = {};
   hmm::OnlineIvectorState heard = {};
+  pipeline::LearntTransform learnt = {};
 
   bool operator==(const RememberedSpeaker&) const = default;
 };
 
-/// Whether a model makes use of any: it takes a mean out of its features as they come, or has an i-vector extractor.
+/// Whether a model makes use of any: it takes a mean out of its features as they come, has an i-vector extractor, or is
+/// trained for speakers' transforms.
 bool UsesMemory(const AcousticModel& model);
 
 void SaveMemory(const RememberedSpeaker& memory, const AcousticModel& model, const std::filesystem::path& path);

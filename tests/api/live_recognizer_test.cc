@@ -54,7 +54,7 @@ class Live : public ::testing::TestWithParam<bool> {
       note(result);
     };
     finals_.clear();
-    LiveRecognizer live(*model_, graph_, recognize_, {0.1, 0.0}, options, keep, profile_, nullptr, rescorer_);
+    LiveRecognizer live(*model_, graph_, recognize_, {0.1, 0.0}, options, keep, profile_, memory_, rescorer_);
     Rng rng(seed);
     for (size_t at = 0; at < audio.size();) {
       const size_t most = seed == 0 ? audio.size() : (seed % 2 == 0 ? 50 : 5000);
@@ -73,6 +73,7 @@ class Live : public ::testing::TestWithParam<bool> {
   std::shared_ptr<const infer::BoundProfile> profile_;
   decode::RecognizeOptions recognize_;
   const decode::LmRescorer* rescorer_ = nullptr;
+  RememberedSpeaker* memory_ = nullptr;
   std::vector<decode::Recognition> finals_;  // of the last Run
 };
 
@@ -168,6 +169,48 @@ TEST_P(Live, HearsASpeakerAsTheSpeakersOwnNetworkDoes) {
   profile_ = model_->network()->Bind(
       {.parts = {on_features, hidden}, .model = model_->network()->id(), .speaker = "anna", .method = "lhuc"});
   for (uint64_t seed = 0; seed <= 2; ++seed) EXPECT_EQ(Run(audio, seed, options), alone);
+}
+
+TEST_P(Live, LearnsTheSpeakersTransformHoweverTheAudioIsCut) {
+  const testing::TwoWords system(GetParam(), /*pitch_dim=*/0, /*variance=*/1e4F);  // noise has a path, too
+  Use(system.network, {});
+  LiveOptions options;
+  options.cmvn.min_window = 30;
+  options.max_utterance_s = 4.0;  // the first of them is enough for a transform
+  const std::vector<float> audio = Noise(9 * testing::kRateHz);
+  RememberedSpeaker nobody, speaker;
+  options.learn_speaker = false;
+  memory_ = &nobody;
+  const auto unknown = Run(audio, 0, options);
+  EXPECT_EQ(nobody.learnt, pipeline::LearntTransform());
+  options.learn_speaker = true;
+  memory_ = &speaker;
+  const auto whole = Run(audio, 0, options);
+  if (!GetParam()) {
+    EXPECT_EQ(whole, unknown);
+    EXPECT_EQ(speaker.learnt, pipeline::LearntTransform()) << "the model has no transform of speakers";
+    return;
+  }
+  EXPECT_FALSE(speaker.learnt.transform.empty());
+  EXPECT_NE(whole, unknown);
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    RememberedSpeaker again;
+    memory_ = &again;
+    EXPECT_EQ(Run(audio, seed, options), whole);
+    EXPECT_EQ(again.learnt, speaker.learnt);
+  }
+
+  // Who was heard before is known from the beginning, and from a file to the bit.
+  ASSERT_TRUE(UsesMemory(*model_));
+  SaveMemory(speaker, *model_, folder_ / "anna.safetensors");
+  RememberedSpeaker restored = LoadMemory(folder_ / "anna.safetensors", *model_);
+  EXPECT_EQ(restored, speaker);
+  memory_ = &speaker;
+  const auto known = Run(audio, 0, options);
+  EXPECT_NE(known, whole);
+  memory_ = &restored;
+  EXPECT_EQ(Run(audio, 3, options), known);
+  EXPECT_EQ(restored, speaker);
 }
 
 // Bad audio says what is wrong with it, and costs no utterance that follows.

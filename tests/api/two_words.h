@@ -30,8 +30,10 @@ constexpr int kHidden = 12;
 
 struct TwoWords {
   /// The folder gets net.safetensors, gmm.safetensors and graph. With a transform, what the network takes of a frame is
-  /// a GMM's transform of its features, of which the last `pitch_dim` tell the pitch.
-  explicit TwoWords(bool with_transform, int pitch_dim = 0) : gmm(SmallAdaptiveModel(kCeps + pitch_dim)) {
+  /// a GMM's transform of its features, of which the last `pitch_dim` tell the pitch; its Gaussians have
+  /// this variance.
+  explicit TwoWords(bool with_transform, int pitch_dim = 0, float variance = 1.0F)
+      : gmm(SmallAdaptiveModel(kCeps + pitch_dim, variance)) {
     gmm.features = "kind = 'mfcc'\nsample-rate = 8000\nmel-bins = 10\nceps = 5\ndither = 0.0\n";
     if (pitch_dim > 0) gmm.features += "pitch-dim = " + std::to_string(pitch_dim) + "\n";
     gmm.Save(folder / "gmm.safetensors");
