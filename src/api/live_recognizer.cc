@@ -17,8 +17,7 @@ feat::FrontEnd FrontEndOf(const AcousticModel& model) {
   if (options.pitch_dim > 0) {
     Throw<UsageError>(
         "the model's features have pitch (pitch-dim = {}), which is known at the end of an utterance only, so that "
-        "live "
-        "recognition would wait for ever: use antiphon decode, or a model without pitch",
+        "live recognition would wait for ever: use antiphon decode, or a model without pitch",
         options.pitch_dim);
   }
   return feat::FrontEnd(options);
@@ -80,6 +79,7 @@ void LiveRecognizer::BeginScores(int frame, hmm::OnlineIvectorState heard) {
 }
 
 void LiveRecognizer::ScoreAnew() {
+  score_anew_ = false;
   scored_from_ = begin_frame_;
   scorer_ = std::make_unique<infer::NnetScorer>(model_.network(), profile_);
   if (model_.transform() == nullptr) return;
@@ -190,6 +190,7 @@ void LiveRecognizer::NextUtterance(int frames_of_this) {
   begin_frame_ += frames_of_this;
   zeros_->ForgetBefore(begin_frame_ * frame_shift_s());
   if (turns_) turns_->ForgetCertaintyBefore(RowOf(begin_frame_));
+  if (score_anew_) ScoreAnew();
   recognizer_.Start();
 }
 
@@ -202,13 +203,29 @@ bool LiveRecognizer::IsHardlySpeech(const LiveResult& result) const {
 
 void LiveRecognizer::LearnFrom(LiveResult& result) {
   const int64_t rows = std::min(rows_.size(), RowOf(result.num_frames));
-  if (!learning_->Learn(rows_.First(rows), result.recognition)) return;
+  try {
+    if (!learning_->Learn(rows_.First(rows), result.recognition)) return;
+  } catch (const ShapeError&) {
+    throw;
+  } catch (const InputError&) {
+    return;  // its words stand
+  }
+  // Frames that are scored together count from where scoring begins: all of the utterance's may not be there yet.
+  if (model_.network()->group() == model_.subsampling()) {
+    RecognizeAgain(result);
+  } else {
+    score_anew_ = true;
+  }
+}
+
+void LiveRecognizer::RecognizeAgain(LiveResult& result) {
   ScoreAnew();
   decode::ScoresFrom scores(*scorer_, 0);
   recognizer_.Start();
   try {
     recognizer_.Advance(scores, result.num_frames);
-    result.recognition = recognizer_.Finish(weights_);
+    decode::Recognition again = recognizer_.Finish(weights_);
+    if (!again.best.words.empty()) result.recognition = std::move(again);
   } catch (const ShapeError&) {
     throw;
   } catch (const InputError&) {
@@ -229,11 +246,10 @@ void LiveRecognizer::Report(bool final) {
     if (final) result.recognition.remark = feat::kAllZeroRemark;
   } else if (final) {
     result.recognition = recognizer_.Finish(weights_);
+    if (learning_ && !IsHardlySpeech(result)) LearnFrom(result);
     if (IsHardlySpeech(result)) {
       result.recognition = {};
       result.recognition.remark = pipeline::kHardlySpeechRemark;
-    } else if (learning_) {
-      LearnFrom(result);
     }
   } else {
     result.partial = recognizer_.decoder().BestPath();

@@ -12,8 +12,10 @@
 // all 0 has no words. With voice activity, each turn of speech is an utterance, or several, and nothing else is scored
 // or searched; network, transforms and search begin anew with each, as in decoding recordings.
 //
-// A model that is trained for transforms of speakers (fMLLR) learns them from utterance to utterance; one that says
-// more of the speaker is recognised once more before its final result (pipeline/speaker_learning.h).
+// A model that is trained for transforms of speakers (fMLLR) learns them from utterance to utterance
+// (pipeline/speaker_learning.h). An utterance after which the transform changed is recognised again before its final
+// result, which takes as long as the first time, at once; the network begins anew with it. A network that scores
+// several frames together takes the transform from the next utterance on.
 //
 // A speaker's profile holds for all that is heard, until the object goes. Without a speaker's memory, audio begins with
 // nothing known of who speaks; with one, where the speaker's last audio ended.
@@ -113,8 +115,9 @@ class LiveRecognizer {
   void Remember();
   void Search(bool ended);
   void Report(bool final);
-  // Of who speaks, from an utterance that is over; it is recognised once more if that says something new.
+  // Of who speaks, from an utterance that is over; it is recognised again if the transform changed.
   void LearnFrom(LiveResult& result);
+  void RecognizeAgain(LiveResult& result);
   // Of the utterance's first so many frames.
   bool AllZero(int num_frames) const;
   bool IsHardlySpeech(const LiveResult& result) const;
@@ -142,6 +145,7 @@ class LiveRecognizer {
   std::unique_ptr<infer::NnetScorer> scorer_;
   int scored_from_ = 0;  // the scorer's first frame
   bool scores_end_ = false;
+  bool score_anew_ = false;  // with the next utterance
   const pipeline::VoiceActivity* activity_;
   std::optional<LiveTurns> turns_;
   int begin_frame_ = 0;

@@ -41,8 +41,7 @@ std::optional<LiveTurns::Piece> LiveTurns::Next() {
 }
 
 double LiveTurns::Certainty(int64_t begin_row, int64_t end_row) const {
-  // Rows may reach half a frame of the search beyond what was heard (RowAt). How far does not count: it would depend on
-  // how the sound is cut.
+  // The last frame of the search is left out: how much of it was heard depends on how the sound is cut (RowAt).
   return certainty_.Between(TimeOf(begin_row), TimeOf(end_row) - frame_shift_s_);
 }
 

@@ -48,6 +48,7 @@ FmllrEstimator::FmllrEstimator(int64_t dim, const FmllrStatistics& statistics) :
 }
 
 FmllrStatistics FmllrEstimator::Statistics() const {
+  if (beta_ == 0) return {};
   return {beta_, {k_.data(), k_.data() + k_.size()}, {g_.data(), g_.data() + g_.size()}};
 }
 

@@ -1,6 +1,7 @@
 // The turns of speech in the utterances of a data directory, heard in their audio.
 //
-// Threads: const methods may run together; each utterance is heard once. Errors: UsageError for a directory without
+// Memory: four bytes for each frame that was heard. Threads: const methods may run together; each utterance is heard
+// once. Errors: UsageError for a directory without
 // audio; those of the audio, naming the utterance.
 #pragma once
 

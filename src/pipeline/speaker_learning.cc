@@ -1,6 +1,7 @@
 #include "pipeline/speaker_learning.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -52,6 +53,8 @@ bool SpeakerLearning::Learn(const Matrix& features, const decode::Recognition& r
     heard = With(frames, pdfs, result.transform);
     result = heard.Estimate(kFewestFrames);
   }
+  const std::span<const float> values(result.transform.data(), static_cast<size_t>(result.transform.size()));
+  if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); })) return false;
   heard_ = std::move(heard);
   if (!result.estimated) return false;
   estimated_from_ = heard_.posterior();
@@ -66,7 +69,8 @@ std::vector<int32_t> SpeakerLearning::PdfsOf(const Matrix& features, const decod
     if (known <= 0) return {};
     phones.push_back({known, phone.word_index});
   }
-  if (phones.empty()) return {};
+  const bool sure = recognition.confidences.size() == recognition.best.words.size();  // whether one knows
+  if (phones.empty() || !sure) return {};
   hmm::GmmScorer scores =
       transform_.empty() ? gaussians_.FirstPassScores(features) : gaussians_.AdaptedScores(features, transform_);
   const hmm::Alignment found =
@@ -75,8 +79,7 @@ std::vector<int32_t> SpeakerLearning::PdfsOf(const Matrix& features, const decod
   std::vector<int32_t> pdfs = hmm::SpeechPdfs(gaussians_.hmm, found.transition_ids);
   for (const hmm::AlignedPhone& phone : found.phones) {
     const auto word = static_cast<size_t>(phone.word_position);
-    if (phone.word_position < 0 || word >= recognition.confidences.size()) continue;
-    if (recognition.confidences[word] >= kLeastConfidence) continue;
+    if (phone.word_position < 0 || recognition.confidences[word] >= kLeastConfidence) continue;
     std::fill_n(pdfs.begin() + phone.begin_frame, phone.num_frames, -1);
   }
   return pdfs;

@@ -6,11 +6,12 @@
 //   speaker = learning.learnt();
 //
 // An utterance's phones are aligned with it by the model's Gaussians, whatever states the network has; frames of words
-// that are not sure do not count. The transform is estimated when speech has grown by a quarter since it was, so that
-// its price stays small however long somebody speaks.
+// that are not sure do not count, and without confidences none does. The transform is estimated when speech has grown
+// by a quarter since it was, so that its price stays small however long somebody speaks.
 //
 // Shapes: features as the front end gives them, normalised, [N, dim]. Units: frames of the features. Threads: one per
-// object; the model must outlive it. Errors: ShapeError for features or a state of another dimension.
+// object; the model must outlive it. Errors: ShapeError for features or a state of another dimension; InputError for
+// speech that no transform can be computed from, of which nothing is learnt then.
 // Source: M. Gales, 1998 (hmm/fmllr.h); as it is done while decoding, Kaldi's online2/online-gmm-decoding.h.
 #pragma once
 

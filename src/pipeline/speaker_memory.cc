@@ -52,7 +52,7 @@ std::vector<double> Finite(const SafetensorsReader& reader, const char* name, si
 }
 
 pipeline::LearntTransform Learnt(const SafetensorsReader& reader, size_t dim) {
-  if (!reader.Has("learnt.frames")) return {};  // of a program before this was kept
+  if (!reader.Has("learnt.frames")) return {};  // of a program that kept none
   const size_t values = dim * (dim + 1);
   pipeline::LearntTransform learnt{.heard = {One(reader, "learnt.frames"), Finite(reader, "learnt.linear", values),
                                              Finite(reader, "learnt.quadratic", dim * (dim + 1) * (dim + 2) / 2)},
@@ -61,6 +61,9 @@ pipeline::LearntTransform Learnt(const SafetensorsReader& reader, size_t dim) {
   if (learnt.heard.linear.empty() != learnt.heard.quadratic.empty() ||
       learnt.heard.linear.empty() != (learnt.heard.posterior == 0)) {
     throw InputError("'learnt.frames', 'learnt.linear' and 'learnt.quadratic' disagree");
+  }
+  if (learnt.transform.empty() != (learnt.estimated_from == 0) || learnt.estimated_from > learnt.heard.posterior) {
+    throw InputError("'learnt.transform', 'learnt.estimated_from' and 'learnt.frames' disagree");
   }
   return learnt;
 }
@@ -105,8 +108,8 @@ RememberedSpeaker LoadMemory(const std::filesystem::path& path, const AcousticMo
         }
         if (reader.Metadata("made_for") != MadeFor(model)) {
           throw InputError(
-              "it was made with another model, of other features or another i-vector extractor: begin anew, with "
-              "another name or folder");
+              "it was made with another model, of other features, another i-vector extractor or other Gaussians: begin "
+              "anew, with another name or folder");
         }
         RememberedSpeaker memory{.speaker = reader.Metadata("speaker")};
         const auto dim = static_cast<size_t>(feat::FrontEnd(FrontEndOf(model)).dim());

@@ -200,6 +200,25 @@ TEST_P(Live, LearnsTheSpeakersTransformHoweverTheAudioIsCut) {
     EXPECT_EQ(again.learnt, speaker.learnt);
   }
 
+  // Frames that are scored together count from where scoring begins.
+  infer::NnetScorerOptions skipping;
+  skipping.frame_skip = 3;
+  Use(system.network, skipping);
+  LiveOptions uneven = options;
+  uneven.max_utterance_s = 3.7;
+  memory_ = nullptr;
+  const auto skipped = Run(audio, 0, uneven);
+  for (uint64_t seed = 1; seed <= 4; ++seed) EXPECT_EQ(Run(audio, seed, uneven), skipped);
+  Use(system.network, {});
+
+  // What taught nothing can be kept, too.
+  RememberedSpeaker silent;
+  memory_ = &silent;
+  Run(Noise(testing::kRateHz / 10), 0, options);
+  EXPECT_EQ(silent.learnt, pipeline::LearntTransform());
+  SaveMemory(silent, *model_, folder_ / "silent.safetensors");
+  EXPECT_EQ(LoadMemory(folder_ / "silent.safetensors", *model_), silent);
+
   // Who was heard before is known from the beginning, and from a file to the bit.
   ASSERT_TRUE(UsesMemory(*model_));
   SaveMemory(speaker, *model_, folder_ / "anna.safetensors");

@@ -111,7 +111,12 @@ TEST_F(SpeakerLearningTest, NothingIsLearntWithoutWordsOrFromUnsureOnes) {
   decode::Recognition unsure = Said();
   for (double& confidence : unsure.confidences) confidence = 0.4;
   EXPECT_FALSE(learning.Learn(features, unsure));
-  EXPECT_EQ(learning.learnt().heard.posterior, 0);
+  EXPECT_EQ(learning.learnt(), LearntTransform());
+  unsure.confidences.clear();
+  EXPECT_FALSE(learning.Learn(features, unsure)) << "nobody knows how sure";
+  EXPECT_EQ(learning.learnt(), LearntTransform());
+  unsure = Said();
+  for (double& confidence : unsure.confidences) confidence = 0.4;
   unsure.confidences.front() = 0.6;
   learning.Learn(features, unsure);
   const double of_one = learning.learnt().heard.posterior;
