@@ -20,8 +20,10 @@ std::string FlagToToml(const OptionDescription& option, const std::vector<std::s
   if (values.size() == 1 && values[0].starts_with('[') && values[0].ends_with(']')) return values[0];
   std::string list = "[";
   for (const std::string& value : values) {
-    // Positional lists and repeated flags give one element each; "1,2,3" gives three.
-    for (const std::string& element : CLI::detail::split(value, ',')) {
+    // Positional lists and repeated flags give one element each; "1,2,3" gives three, unless a file is called that.
+    std::error_code none;
+    const bool is_file = option.type == "list of texts" && std::filesystem::exists(value, none);
+    for (const std::string& element : is_file ? std::vector{value} : CLI::detail::split(value, ',')) {
       if (list.size() > 1) list += ", ";
       list += option.type == "list of texts" ? TomlString(element) : element;
     }

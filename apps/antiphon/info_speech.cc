@@ -54,11 +54,12 @@ Json DescribeFst(const std::string& file, int) {
   std::ifstream stream(file, std::ios::binary);
   fst::FstHeader header;
   if (!header.Read(stream, file)) Throw<InputError>("'{}' is no OpenFst file", file);
-  return {{"kind", "transducer (OpenFst)"},
-          {"type", header.FstType()},
-          {"arcs of type", header.ArcType()},
-          {"states", header.NumStates()},
-          {"arcs", header.NumArcs()}};
+  Json json = {{"kind", "transducer (OpenFst)"},
+               {"type", header.FstType()},
+               {"arcs of type", header.ArcType()},
+               {"states", header.NumStates()}};
+  if (header.NumArcs() > 0) json["arcs"] = header.NumArcs();  // not every type's header says it
+  return json;
 }
 
 nlohmann::json GraphDescription(const std::string& folder) {

@@ -24,6 +24,7 @@
 #include "command.h"
 #include "data/audio_files.h"
 #include "data/channels.h"
+#include "decode/search/recognize.h"
 #include "decode/search/word_bias.h"
 #include "feat/audio.h"
 #include "feat/foreign_sound.h"
@@ -162,8 +163,8 @@ double SecondsOf(const std::vector<std::string>& files) {
 // Neither words nor sound that could be any.
 bool HasNoSpeech(const pipeline::Transcript& transcript) {
   return transcript.words.empty() &&
-         (transcript.remark == feat::kAllZeroRemark || transcript.remark == pipeline::kNoSpeechRemark ||
-          transcript.remark == pipeline::kHardlySpeechRemark);
+         (transcript.remark == feat::kAllZeroRemark || transcript.remark == decode::kNoFrames ||
+          transcript.remark == pipeline::kNoSpeechRemark || transcript.remark == pipeline::kHardlySpeechRemark);
 }
 
 // What became of one recording.

@@ -192,8 +192,9 @@ void Remark(const FeatureExtractionResult& result, int lowest_rate, bool for_mod
   if (!narrow.empty()) log::Warn("{}", narrow);
   if (result.channels_mixed > 0) {
     log::Warn(
-        "{} utterances are the mean of their recordings' channels; --channel takes one of them, and antiphon prepare "
-        "--channels each makes each an utterance of its own",
+        "{} utterances are the mean of their recordings' channels; --channels each (decode, align, prepare) makes each "
+        "an "
+        "utterance of its own, --channel (features) takes one of them",
         result.channels_mixed);
   }
 }

@@ -98,11 +98,13 @@ struct Model::Impl {
       return ids;
     };
     std::vector<int32_t> ids = look_up(std::string(word));
-    const std::vector<std::string> missing = std::exchange(unknown, {});
+    std::vector<std::string> missing = std::exchange(unknown, {});
     if (missing.empty()) return ids;
     for (const std::string& other : {LowerCase(word), UpperCase(word)}) {
       ids = look_up(other);
-      if (std::exchange(unknown, {}).empty()) return ids;
+      const std::vector<std::string> of_other = std::exchange(unknown, {});
+      if (of_other.empty()) return ids;
+      if (of_other.size() < missing.size()) missing = of_other;
     }
     Throw<InputError>("no pronunciation for '{}': no word of the lexicon that the model learnt from has {}", word,
                       Named(missing));

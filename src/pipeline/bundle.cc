@@ -314,8 +314,7 @@ Json WriteBundle(const BundleRequest& given) {
 }
 
 BundleParts PartsAt(const std::string& model) {
-  if (fs::path(model).extension() == ".antiphon" && !IsThere(model))
-    Throw<IoError>("there is no model or recogniser '{}'", model);
+  if (!model.empty() && !IsThere(model)) Throw<IoError>("there is no model or recogniser '{}'", model);
   if (IsBundle(model)) return OpenBundle(model);
   if (fs::is_directory(model)) {
     BundleParts parts = PartsOfExperiment(model);

@@ -238,11 +238,12 @@ TEST_F(CInterface, SaysWhyAHandleIsNotGood) {
   EXPECT_THAT(antiphon_stream_error(stream), HasSubstr("/nonexistent.safetensors"));
   antiphon_stream_free(&stream);
   antiphon_recognizer_free(&bad);
-  for (const auto& [model, graph] : {std::pair<const char*, const char*>{nullptr, "x"}, {"x", nullptr}}) {
+  const std::string good = Model();
+  for (const auto& [model, graph] : {std::pair<const char*, const char*>{nullptr, "x"}, {good.c_str(), nullptr}}) {
     bad = antiphon_recognizer_new(model, graph, nullptr);
     EXPECT_EQ(antiphon_recognizer_status(bad), ANTIPHON_ERROR_USAGE);
     antiphon_recognizer_free(&bad);
-    antiphon_aligner* aligner = antiphon_aligner_new(model == nullptr ? nullptr : Model().c_str(), graph, nullptr);
+    antiphon_aligner* aligner = antiphon_aligner_new(model, graph, nullptr);
     EXPECT_EQ(antiphon_aligner_status(aligner), ANTIPHON_ERROR_USAGE);
     antiphon_aligner_free(&aligner);
   }

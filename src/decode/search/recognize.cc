@@ -64,7 +64,7 @@ Recognition Recognizer::Finish(const LatticeWeights& weights) {
   decoder_.Finish();
   if (decoder_.num_frames() == 0) {
     Recognition nothing;
-    nothing.remark = "it has no frames";
+    nothing.remark = kNoFrames;
     return nothing;
   }
   const bool ended = decoder_.ReachedFinal();

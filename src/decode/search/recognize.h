@@ -52,6 +52,8 @@ struct Recognition {
 
 /// The remark of a recognition without words.
 inline constexpr char kNoWords[] = "no words were recognised";
+/// That of one without frames.
+inline constexpr char kNoFrames[] = "it has no frames";
 
 /// What the options ask for, told to the log where it cannot be done; null if they ask for nothing.
 std::unique_ptr<const WordBias> MakeBias(const Graph& graph, const WordBiasOptions& options);
