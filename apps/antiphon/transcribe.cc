@@ -104,9 +104,9 @@ fs::path FolderFor(const std::string& file, const TranscribeOptions& options) {
 // read; one that is silent or alike for so long may still differ.
 bool Differ(const std::string& file) {
   constexpr double kOneScene = 0.5;  // correlation
-  constexpr double kPeriod_s = 60.0;
+  constexpr double kPeriodSeconds = 60.0;
   feat::AudioReader left(file, {.channel = 0}), right(file, {.channel = 1});
-  const auto period = static_cast<int64_t>(kPeriod_s * left.sample_rate_hz());
+  const auto period = static_cast<int64_t>(kPeriodSeconds * left.sample_rate_hz());
   double xx = 0, yy = 0, xy = 0;
   const auto differ = [&] { return xx > 0 && yy > 0 && xy < kOneScene * std::sqrt(xx * yy); };
   int64_t read = 0;

@@ -52,7 +52,10 @@ class LiveTurns {
 
  private:
   int64_t RowAt(int64_t frame) const;
-  double TimeOf(int64_t row) const { return static_cast<double>(row / subsampling_) * frame_shift_s_; }
+  double TimeOf(int64_t row) const {
+    const int64_t frame = row / subsampling_;
+    return static_cast<double>(frame) * frame_shift_s_;
+  }
   Matrix TakeRows(int64_t count);
 
   vad::SpeechCertainty certainty_;

@@ -180,7 +180,7 @@ void WriteFailures(const FeatureExtractionResult& result, const std::filesystem:
   for (const auto& [utt_id, why] : result.failed) {
     std::string line = why;
     std::replace(line.begin(), line.end(), '\n', ' ');
-    lines += utt_id + " " + line + "\n";
+    lines.append(utt_id).append(" ").append(line).append("\n");
   }
   WriteFileAtomically(out / "failed.txt", lines);
 }

@@ -113,11 +113,11 @@ std::vector<std::string> RemarksOnGaps(const AlignedTimes& times) {
 
 // An alignment places every word somewhere, even where there is no sound.
 std::string RemarkOnZeros(const AlignedUtterance& utterance) {
-  constexpr double kSlack_s = 0.01;  // a frame
+  constexpr double kSlackSeconds = 0.01;  // a frame
   int64_t words = 0;
   double first_s = 0.0;
   for (const TimedWord& word : utterance.times.words) {
-    if (!utterance.zeros.Cover(word.start_s, word.end_s, kSlack_s)) continue;
+    if (!utterance.zeros.Cover(word.start_s, word.end_s, kSlackSeconds)) continue;
     if (words++ == 0) first_s = word.start_s;
   }
   if (words == 0) return "";

@@ -71,8 +71,8 @@ HeardSpeech VoiceActivity::Hear(const data::AudioPieces& audio, int rate_hz) con
 }
 
 bool IsHardlySpeech(const decode::Recognition& recognition, double seconds, double certainty, double least_contrast) {
-  constexpr double kShortest_s = 1.2;
-  return seconds >= kShortest_s && !recognition.best.words.empty() &&
+  constexpr double kShortestSeconds = 1.2;
+  return seconds >= kShortestSeconds && !recognition.best.words.empty() &&
          recognition.contrast * certainty * certainty < least_contrast;
 }
 
