@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <map>
 
 #include "base/suggest.h"

@@ -194,9 +194,8 @@ class Remembered {
     if (options.speaker.empty()) return;
     if (!recognizer.UsesMemory()) {
       throw UsageError(
-          "--speaker is for models that remember: with an i-vector extractor, trained for speakers' transforms, or "
-          "with "
-          "features that lose the mean of what was heard so far (mean-window)");
+          "--speaker is for models that remember: with an i-vector extractor, with speakers' transforms, or with "
+          "features whose mean is taken out as they come (mean-window)");
     }
     file_ = MemoryFile(options.speakers, options.speaker);
     if (std::filesystem::exists(file_)) memory_ = recognizer.LoadMemory(file_.string());

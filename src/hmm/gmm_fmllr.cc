@@ -57,6 +57,16 @@ void AccumulateFmllr(const GmmSet& gmm, ConstMatrixView posterior_frames, ConstM
                        static_cast<double>(count));
 }
 
+void AccumulateFmllr(const GmmModel& model, const Matrix& frames, std::span<const int32_t> pdfs,
+                     const Matrix& transform, FmllrEstimator& estimator) {
+  if (transform.empty()) {
+    return AccumulateFmllr(model.first_pass ? *model.first_pass : model.gmm, frames, frames, pdfs, estimator);
+  }
+  Matrix adapted(frames.rows(), frames.cols());
+  ApplyAffine(transform, frames, adapted);
+  AccumulateFmllr(model.gmm, adapted, frames, pdfs, estimator);
+}
+
 std::vector<int32_t> SpeechPdfs(const HmmModel& hmm, std::span<const int32_t> alignment) {
   std::vector<int32_t> ids(alignment.begin(), alignment.end());
   std::ranges::replace(ids, 0, 1);  // any that there is
@@ -87,15 +97,8 @@ void AccumulateUtterance(const GmmModel& model, const SpeakerUtterance& utteranc
   const auto accumulate = [&](const Matrix& frames) {
     const auto count = static_cast<size_t>(frames.rows());
     CHECK_LE(done + count, all_pdfs.size());
-    const auto pdfs = std::span(all_pdfs).subspan(done, count);
+    AccumulateFmllr(model, frames, std::span(all_pdfs).subspan(done, count), transform, estimator);
     done += count;
-    if (transform.empty()) {
-      AccumulateFmllr(model.first_pass ? *model.first_pass : model.gmm, frames, frames, pdfs, estimator);
-    } else {
-      Matrix adapted(frames.rows(), frames.cols());
-      ApplyAffine(transform, frames, adapted);
-      AccumulateFmllr(model.gmm, adapted, frames, pdfs, estimator);
-    }
   };
   utterance.base_features([&](ConstMatrixView part, bool last) {
     for (int64_t begin = 0; begin < part.rows(); begin += kFramesAtOnce) {

@@ -21,6 +21,10 @@ namespace antiphon::hmm {
 void AccumulateFmllr(const GmmSet& gmm, ConstMatrixView posterior_frames, ConstMatrixView frames,
                      std::span<const int32_t> pdfs, FmllrEstimator& estimator);
 
+/// The same by the Gaussians that a speaker with this transform (empty: not known) is scored by, of frames before it.
+void AccumulateFmllr(const GmmModel& model, const Matrix& frames, std::span<const int32_t> pdfs,
+                     const Matrix& transform, FmllrEstimator& estimator);
+
 /// pdf-id per frame, −1 where the phone is silence and where the alignment has no transition-id (0).
 std::vector<int32_t> SpeechPdfs(const HmmModel& hmm, std::span<const int32_t> alignment);
 

@@ -82,4 +82,9 @@ GmmScorer GmmModel::AdaptedScores(ConstMatrixView base_features, ConstMatrixView
   return {gmm, transform.Then(speaker_transform).Apply(base_features)};
 }
 
+GmmScorer GmmModel::Scores(ConstMatrixView base_features, const Matrix* speaker_transform) const {
+  return speaker_transform == nullptr ? FirstPassScores(base_features)
+                                      : AdaptedScores(base_features, *speaker_transform);
+}
+
 }  // namespace antiphon::hmm

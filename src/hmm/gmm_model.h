@@ -39,6 +39,8 @@ struct GmmModel {
   /// for speakers with one.
   GmmScorer FirstPassScores(ConstMatrixView base_features) const;
   GmmScorer AdaptedScores(ConstMatrixView base_features, ConstMatrixView speaker_transform) const;
+  /// The one or the other; `speaker_transform`: null: not known.
+  GmmScorer Scores(ConstMatrixView base_features, const Matrix* speaker_transform) const;
 };
 
 }  // namespace antiphon::hmm

@@ -125,8 +125,7 @@ std::vector<hmm::AlignedPhone> FinerPhones(const AcousticModel& model, const hmm
                                            const Matrix& features, const Matrix* transform, double feature_shift_s,
                                            const hmm::AlignOptions& options) {
   const hmm::GmmModel& gaussians = *model.adaptive();
-  hmm::GmmScorer scores =
-      transform == nullptr ? gaussians.FirstPassScores(features) : gaussians.AdaptedScores(features, *transform);
+  hmm::GmmScorer scores = gaussians.Scores(features, transform);
   const auto coarse = InRows(alignment.phones, model.subsampling(), static_cast<int>(features.rows()));
   return PhoneRefiner(model.hmm(), gaussians, scores, feature_shift_s, options).Refine(coarse);
 }

@@ -170,7 +170,7 @@ std::vector<int32_t> SpeakerAdaptation::Align(UtteranceFeatures& features, const
   const auto recognizer = recognizers_.Borrow();
   if (!pieces_.Cuts(features.num_frames(), frame_shift_s_)) {
     const Matrix frames = features.Whole();
-    auto scores = transform == nullptr ? model_.FirstPassScores(frames) : model_.AdaptedScores(frames, *transform);
+    hmm::GmmScorer scores = model_.Scores(frames, transform);
     std::vector<int32_t> alignment = recognizer->BestPathOnly(scores).alignment;
     searched(frames.rows());
     return alignment;

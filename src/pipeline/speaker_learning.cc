@@ -26,7 +26,7 @@ Matrix TransformFrom(const std::vector<double>& values, int64_t dim) {
 
 }  // namespace
 
-SpeakerLearning::SpeakerLearning(const AcousticModel& model, LearntTransform speaker)
+SpeakerLearning::SpeakerLearning(const AcousticModel& model, const LearntTransform& speaker)
     : model_(model),
       gaussians_(*model.adaptive()),
       heard_(gaussians_.gmm.dim(), speaker.heard),
@@ -69,10 +69,9 @@ std::vector<int32_t> SpeakerLearning::PdfsOf(const Matrix& features, const decod
     if (known <= 0) return {};
     phones.push_back({known, phone.word_index});
   }
-  const bool sure = recognition.confidences.size() == recognition.best.words.size();  // whether one knows
-  if (phones.empty() || !sure) return {};
-  hmm::GmmScorer scores =
-      transform_.empty() ? gaussians_.FirstPassScores(features) : gaussians_.AdaptedScores(features, transform_);
+  const bool has_confidences = recognition.confidences.size() == recognition.best.words.size();
+  if (phones.empty() || !has_confidences) return {};
+  hmm::GmmScorer scores = gaussians_.Scores(features, transform());
   const hmm::Alignment found =
       hmm::Align(gaussians_.hmm, hmm::BuildPhoneSequenceGraph(gaussians_.hmm, phones), scores, {});
   if (!found.ok()) return {};
@@ -88,14 +87,7 @@ std::vector<int32_t> SpeakerLearning::PdfsOf(const Matrix& features, const decod
 hmm::FmllrEstimator SpeakerLearning::With(const Matrix& frames, std::span<const int32_t> pdfs,
                                           const Matrix& transform) const {
   hmm::FmllrEstimator estimator = heard_;
-  if (transform.empty()) {
-    hmm::AccumulateFmllr(gaussians_.first_pass ? *gaussians_.first_pass : gaussians_.gmm, frames, frames, pdfs,
-                         estimator);
-  } else {
-    Matrix adapted(frames.rows(), frames.cols());
-    hmm::ApplyAffine(transform, frames, adapted);
-    hmm::AccumulateFmllr(gaussians_.gmm, adapted, frames, pdfs, estimator);
-  }
+  hmm::AccumulateFmllr(gaussians_, frames, pdfs, transform, estimator);
   return estimator;
 }
 

@@ -38,7 +38,7 @@ struct LearntTransform {
 class SpeakerLearning {
  public:
   /// Only if model.adaptive().
-  explicit SpeakerLearning(const AcousticModel& model, LearntTransform speaker = {});
+  explicit SpeakerLearning(const AcousticModel& model, const LearntTransform& speaker = {});
 
   /// More of the speaker, with what was recognised in it. Whether the transform changed.
   bool Learn(const Matrix& features, const decode::Recognition& recognition);

@@ -178,11 +178,11 @@ TEST_P(Live, LearnsTheSpeakersTransformHoweverTheAudioIsCut) {
   options.cmvn.min_window = 30;
   options.max_utterance_s = 4.0;  // the first of them is enough for a transform
   const std::vector<float> audio = Noise(9 * testing::kRateHz);
-  RememberedSpeaker nobody, speaker;
+  RememberedSpeaker not_learnt, speaker;
   options.learn_speaker = false;
-  memory_ = &nobody;
+  memory_ = &not_learnt;
   const auto unknown = Run(audio, 0, options);
-  EXPECT_EQ(nobody.learnt, pipeline::LearntTransform());
+  EXPECT_EQ(not_learnt.learnt, pipeline::LearntTransform());
   options.learn_speaker = true;
   memory_ = &speaker;
   const auto whole = Run(audio, 0, options);

@@ -221,7 +221,7 @@ TEST_F(VoiceActivityTest, AnyContrastIsEnoughUnlessTheWeightsSayWhatIsUsual) {
   const Finally no_callback([] { SetLogCallback({}); });
   RecognizerOptions options = OptionsOf(Settings());
   RecognizerAccess::Make(model, Path("graph"), options);
-  EXPECT_THAT(log, Not(HasSubstr("--vad-contrast"))) << "nobody asked for it";
+  EXPECT_THAT(log, Not(HasSubstr("--vad-contrast"))) << "the default value";
   options.vad.least_contrast = 1.0;
   EXPECT_FALSE(RecognizerAccess::Make(model, Path("graph"), options).RecognizeFile(speech).words.empty());
   EXPECT_THAT(log, HasSubstr("--vad-contrast 1 leaves nothing out"));

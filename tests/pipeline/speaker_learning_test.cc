@@ -40,11 +40,10 @@ class SpeakerLearningTest : public ::testing::Test {
     said.times.phones.push_back({phones.Find("SIL"), 0, 0, -1});
     return said;
   }
-  std::vector<int32_t> Alignment(const Matrix& features, const Matrix* transform = nullptr) const {
+  std::vector<int32_t> FirstPassAlignment(const Matrix& features) const {
     std::vector<hmm::AlignGraph::Instance> phones;
     for (const decode::TimedPhone& phone : Said().times.phones) phones.push_back({phone.phone, phone.word_index});
-    hmm::GmmScorer scores =
-        transform == nullptr ? gmm_.FirstPassScores(features) : gmm_.AdaptedScores(features, *transform);
+    hmm::GmmScorer scores = gmm_.FirstPassScores(features);
     return hmm::Align(gmm_.hmm, hmm::BuildPhoneSequenceGraph(gmm_.hmm, phones), scores, {}).transition_ids;
   }
 
@@ -65,7 +64,7 @@ TEST_F(SpeakerLearningTest, TheFirstUtteranceGivesWhatEstimatingFromItGives) {
   EXPECT_EQ(learning.transform(), nullptr);
   EXPECT_TRUE(learning.Learn(features, Said()));
   ASSERT_NE(learning.transform(), nullptr);
-  const std::vector<int32_t> alignment = Alignment(features);
+  const std::vector<int32_t> alignment = FirstPassAlignment(features);
   ASSERT_FALSE(alignment.empty());
   ExpectNear(*learning.transform(),
              hmm::EstimateSpeakerTransform(gmm_, {{testing::InParts(features, alignment)}}, 300));
@@ -113,7 +112,7 @@ TEST_F(SpeakerLearningTest, NothingIsLearntWithoutWordsOrFromUnsureOnes) {
   EXPECT_FALSE(learning.Learn(features, unsure));
   EXPECT_EQ(learning.learnt(), LearntTransform());
   unsure.confidences.clear();
-  EXPECT_FALSE(learning.Learn(features, unsure)) << "nobody knows how sure";
+  EXPECT_FALSE(learning.Learn(features, unsure)) << "there are no confidences";
   EXPECT_EQ(learning.learnt(), LearntTransform());
   unsure = Said();
   for (double& confidence : unsure.confidences) confidence = 0.4;
