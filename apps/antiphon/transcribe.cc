@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -21,6 +20,7 @@
 #include "base/finally.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
+#include "call_channels.h"
 #include "command.h"
 #include "data/audio_files.h"
 #include "data/channels.h"
@@ -45,6 +45,7 @@ struct TranscribeOptions {
   std::vector<std::string> files;
   std::string format = "text";
   std::vector<std::string> write;
+  bool overwrite = false;
   bool srt = false;
   bool vtt = false;
   std::string channels = "auto";
@@ -67,6 +68,8 @@ struct TranscribeOptions {
     v("srt", srt, "write subtitles, NAME.srt");
     v("vtt", vtt, "write subtitles for web pages, NAME.vtt");
     v("write", write, "formats to write files in: text (NAME.txt), srt, vtt, json, ctm, TextGrid");
+    v("overwrite", overwrite,
+      "replace NAME.txt and NAME.TextGrid that are beside the recordings already: they may be transcripts by hand");
     v("out", out, "folder for these files, with --srt, --vtt or --write; empty: beside each recording");
     v("channels", channels, OneOf{{"auto", "mean", "each"}},
       "of recordings with two or more: their mean, or each for itself; auto: each of two that differ, as of a call");
@@ -95,43 +98,14 @@ std::vector<const pipeline::TranscriptFormat*> FormatsToWrite(const TranscribeOp
   return formats;
 }
 
+// What people write beside their recordings, and what prepare and align read there.
+bool MayBeByHand(const pipeline::TranscriptFormat& format) {
+  return format.ending == "text" || format.ending == "TextGrid";
+}
+
 // Of the files that a recording's transcripts go to.
 fs::path FolderFor(const std::string& file, const TranscribeOptions& options) {
   return options.out.empty() ? fs::path(file).parent_path() : fs::path(options.out);
-}
-
-// Whether two channels are those of a call: both have sound, and not the same. As soon as a minute says so, no more is
-// read; one that is silent or alike for so long may still differ.
-bool Differ(const std::string& file) {
-  constexpr double kOneScene = 0.5;  // correlation
-  constexpr double kPeriodSeconds = 60.0;
-  feat::AudioReader left(file, {.channel = 0}), right(file, {.channel = 1});
-  const auto period = static_cast<int64_t>(kPeriodSeconds * left.sample_rate_hz());
-  double xx = 0, yy = 0, xy = 0;
-  const auto differ = [&] { return xx > 0 && yy > 0 && xy < kOneScene * std::sqrt(xx * yy); };
-  int64_t read = 0;
-  for (std::vector<float> x, y; left.Read(x) && right.Read(y);) {
-    const int64_t before = read / period;
-    for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
-      xx += double{x[i]} * x[i];
-      yy += double{y[i]} * y[i];
-      xy += double{x[i]} * y[i];
-    }
-    read += std::ssize(x);
-    if (read / period == before) continue;
-    ThrowIfCancelled("transcribing");
-    if (differ()) return true;
-  }
-  return differ();
-}
-
-// Channels to recognise, each for itself; −1: the mean.
-std::vector<int> ChannelsOf(const std::string& file, int count, const std::string& wish) {
-  const bool each = wish == "each" ? count > 1 : wish == "auto" && count == 2 && Differ(file);
-  if (!each) return {-1};
-  std::vector<int> channels;
-  for (int c = 0; c < count; ++c) channels.push_back(c);
-  return channels;
 }
 
 // Of a recording's transcript, or of one channel's.
@@ -232,6 +206,7 @@ class Transcriber {
       if (feat::IsForeignSound(file)) Progress(0, info.duration_s());
       const std::vector<int> channels = ChannelsOf(file, info.num_channels, options_.channels);
       RequireOneToPrint(file, channels.size());
+      for (const int channel : channels) RefuseToReplace(file, NameOf(name, channel));
       for (const int channel : channels) {
         outcome.transcripts.push_back(
             Recognize(file, NameOf(name, channel), info, channel, 1.0 / static_cast<double>(channels.size()), cores));
@@ -278,10 +253,27 @@ class Transcriber {
     return transcript;
   }
 
+  fs::path PathOf(const std::string& file, const std::string& transcript,
+                  const pipeline::TranscriptFormat& format) const {
+    const std::string ending(format.ending == "text" ? "txt" : format.ending);
+    return FolderFor(file, options_) / (transcript + "." + ending);
+  }
+
+  void RefuseToReplace(const std::string& file, const std::string& transcript) const {
+    if (options_.overwrite || !options_.out.empty()) return;
+    for (const pipeline::TranscriptFormat* format : formats_) {
+      const fs::path path = PathOf(file, transcript, *format);
+      if (!MayBeByHand(*format) || !fs::exists(path)) continue;
+      Throw<InputError>(
+          "'{}' is there already, perhaps written by hand: --out FOLDER writes elsewhere, --overwrite "
+          "replaces it",
+          path.string());
+    }
+  }
+
   void Write(const std::string& file, const pipeline::Transcript& transcript, Outcome& outcome) const {
     for (const pipeline::TranscriptFormat* format : formats_) {
-      const std::string ending(format->ending == "text" ? "txt" : format->ending);
-      const fs::path path = FolderFor(file, options_) / (transcript.name + "." + ending);
+      const fs::path path = PathOf(file, transcript.name, *format);
       WriteFileAtomically(path, format->write(transcript));
       outcome.written.push_back(path.string());
     }

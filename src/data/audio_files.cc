@@ -102,6 +102,7 @@ void AudioFiles::Add(const fs::path& relative, bool is_read) {
 
 // Found by its whole name, by whoever asks for it.
 void AudioFiles::AddDouble(const fs::path& relative) {
+  ++doubles_;
   by_path_[OneForm(relative.string())] = relative.string();
   by_name_[OneForm(relative.filename().string())].push_back(relative.string());
 }
@@ -196,15 +197,19 @@ std::string AudioFiles::ShortName(const std::string& path) const {
 
 std::string AudioFiles::RemarkOnFormats() const {
   int files = 0;
-  std::string endings;
+  std::string endings, remark;
   for (const auto& [ending, count] : formats_) {
     files += count;
     endings += (endings.empty() ? "" : ", ") + ending;
   }
-  if (files == 0) return "";
-  return fmt::format(
-      "{} files are of formats that cannot be read without ffmpeg ({}): install that, or convert them to WAV or FLAC",
-      files, endings);
+  if (files > 0) {
+    remark = fmt::format(
+        "{} files are of formats that cannot be read without ffmpeg ({}): install that, or convert them to WAV or FLAC",
+        files, endings);
+  }
+  if (doubles_ == 0) return remark;
+  return fmt::format("{}{}{} of a format that needs ffmpeg left out, for a WAV, FLAC, Ogg, Opus … of the same name",
+                     remark, remark.empty() ? "" : "; ", doubles_ == 1 ? "1 file" : fmt::format("{} files", doubles_));
 }
 
 std::vector<std::string> RecordingsIn(const std::vector<std::string>& places) {

@@ -32,7 +32,7 @@ class AudioFiles {
   const std::set<std::string>& paths() const { return paths_; }
   /// Those that nobody asked for.
   const std::set<std::string>& unused() const { return unused_; }
-  /// "3 files are of formats that cannot be read (.m4a): …", or "".
+  /// "3 files are of formats that cannot be read (.m4a): …", what was left out as a double, or "".
   std::string RemarkOnFormats() const;
 
  private:
@@ -52,6 +52,7 @@ class AudioFiles {
   ByName others_;                              // files that are no audio by their names
   std::map<std::string, std::string> folded_;  // by name, whatever its case
   std::map<std::string, int> formats_;         // endings of sound that cannot be read
+  int doubles_ = 0;                            // files that have another's name, and need ffmpeg
   bool with_ffmpeg_;
 };
 

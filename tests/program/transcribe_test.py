@@ -79,6 +79,23 @@ class Transcribe(system.SystemTest):
         self.assertRegex((out / "one.srt").read_text(), r"\A1\n00:00:0\d,\d{3} --> 00:00:0\d,\d{3}\nA B A\n")
         self.assertEqual(len(re.findall(r'text = "[AB]"', (out / "one.TextGrid").read_text())), 3)
 
+    def test_transcripts_by_hand_are_not_replaced(self):
+        folder = self.root / "by_hand"
+        folder.mkdir()
+        for name in ("one", "two"):
+            shutil.copy(self.root / "one.wav", folder / f"{name}.wav")
+        (folder / "one.txt").write_text("by hand\n")
+        done = self.transcribe("--srt", "--write", "text", folder)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"'{folder / 'one.txt'}' is there already", done.stderr)
+        self.assertEqual((folder / "one.txt").read_text(), "by hand\n")
+        self.assertEqual(done.stdout.splitlines(), [str(folder / "two.txt"), str(folder / "two.srt")])
+        done = self.transcribe("--srt", folder)  # nobody writes those by hand
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.transcribe("--write", "text", "--overwrite", folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((folder / "one.txt").read_text().split(), self.words)
+
     @unittest.skipUnless(system.has("soundfile") and system.has("numpy"), "soundfile and numpy write MP3")
     def test_an_mp3_has_the_words_of_its_wav(self):
         import numpy  # pylint: disable=import-outside-toplevel
@@ -283,7 +300,8 @@ class Transcribe(system.SystemTest):
         table = self.root / "talk.csv"
         table.write_text("file,text,start,end\ntalk,A B,1.0,3.0\ntalk,B A,32.0,35.5\ntalk,A,36.25,38\n")
         for place in (wavs, m4as):
-            system.must("decode", *model, place, out / place.name / "decode")
+            told = system.must("decode", *model, place, out / place.name / "decode").stderr
+            self.assertEqual("1 file of a format that needs ffmpeg left out" in told, place == m4as, told)
             system.must("align", *model, "--data", place, "--lexicon", self.root / "lexicon.txt", "--gaps", "none", "--out",
                         out / place.name / "align")
             system.must("prepare", place, table, out / place.name / "data")
