@@ -144,7 +144,7 @@ int antiphon_recognizer_sample_rate(const antiphon_recognizer* recognizer);
 /* The words that it can recognise, a list of allowed ones aside. */
 size_t antiphon_recognizer_num_words(const antiphon_recognizer* recognizer);
 const char* antiphon_recognizer_word(const antiphon_recognizer* recognizer, size_t i);
-/* 1: the model is of a kind to which a speaker's memory means something. */
+/* 1: the model is of a kind to which a speaker's memory means something, if only in streams. */
 int antiphon_recognizer_uses_memory(const antiphon_recognizer* recognizer);
 void antiphon_recognizer_free(antiphon_recognizer** recognizer);
 

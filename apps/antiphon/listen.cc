@@ -195,7 +195,7 @@ class Remembered {
     if (!recognizer.UsesMemory()) {
       throw UsageError(
           "--speaker is for models that remember: with an i-vector extractor, with speakers' transforms, or with "
-          "features whose mean is taken out as they come (mean-window)");
+          "features whose mean is taken out");
     }
     file_ = MemoryFile(options.speakers, options.speaker);
     if (std::filesystem::exists(file_)) memory_ = recognizer.LoadMemory(file_.string());

@@ -139,7 +139,7 @@ class ANTIPHON_API Recognizer {
   /// Memories of speakers as files, which name the model; refused if it is another one.
   SpeakerMemory LoadMemory(const std::string& file) const;
   void SaveMemory(const SpeakerMemory& memory, const std::string& file) const;
-  /// Whether the model makes use of memories.
+  /// Whether the model makes use of memories, if only in streams.
   bool UsesMemory() const;
 
   /// The words that it can recognise, a word list aside.

@@ -7,8 +7,8 @@
 //   recognizer.SaveMemory(anna, "anna.safetensors");             // LoadMemory restores it, bit for bit
 //
 // Models with an i-vector extractor, or whose features lose the mean of what was heard so far, make use of it; in
-// streams those, too, that are trained for speakers' transforms. Others leave it empty. It serves the model with which
-// it began; others refuse it.
+// streams those, too, that are trained for speakers' transforms, or on features without their speaker's mean. Others
+// leave it empty. It serves the model with which it began; others refuse it.
 //
 // Ownership: a value; copies are apart, and moving one copies it. Threads: one call at a time may use one.
 // Errors: whoever takes one refuses, as kUsage, a memory of another model.

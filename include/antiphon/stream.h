@@ -42,7 +42,7 @@ struct StreamSettings {
   bool learn_speaker = true;        // of models that are trained for speakers' transforms: learn that of who speaks
 
   // Of models whose features lose the mean of what is around them.
-  int cmvn_window = 600;            // frames whose mean is taken out
+  int cmvn_window = 3000;           // frames whose mean is taken out
   int cmvn_min_window = 100;        // frames to wait for at the start
   bool normalize_variance = false;  // divide by the standard deviation too, as the model was trained
 

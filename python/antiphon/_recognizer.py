@@ -188,7 +188,7 @@ class Recognizer:
 
     @property
     def uses_memory(self) -> bool:
-        """Whether the model is of a kind to which a speaker's memory means something."""
+        """Whether the model is of a kind to which a speaker's memory means something, if only in streams."""
         return self._core.uses_memory()
 
     @property

@@ -52,10 +52,10 @@ LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& 
 }
 
 void LiveRecognizer::BeginAudio() {
-  frames_ = std::make_unique<feat::FrontEndStream>(front_end_, /*utterance=*/0,
-                                                   memory_ != nullptr ? memory_->mean : feat::SpeakerMean());
-  if (front_end_.options().mean_window == 0 && model_.normalisation() != "none") {
-    cmvn_ = std::make_unique<feat::SlidingCmvnStream>(front_end_.dim(), options_.cmvn);
+  const feat::SpeakerMean mean = memory_ != nullptr ? memory_->mean : feat::SpeakerMean();
+  frames_ = std::make_unique<feat::FrontEndStream>(front_end_, /*utterance=*/0, mean);
+  if (SlidesMean(model_)) {
+    cmvn_ = std::make_unique<feat::SlidingCmvnStream>(front_end_.dim(), options_.cmvn, mean);
   }
   if (activity_ != nullptr) {
     turns_.emplace(*activity_, sample_rate_hz(), front_end_.options().frame_shift_ms / 1000.0, model_.subsampling());
@@ -152,7 +152,7 @@ void LiveRecognizer::FollowTurns(const Matrix& frames, bool ended) {
 void LiveRecognizer::Remember() {
   // Silence that was switched off says nothing of who speaks.
   if (memory_ == nullptr || !has_sound_) return;
-  memory_->mean = frames_->speaker();
+  memory_->mean = cmvn_ ? cmvn_->speaker() : frames_->speaker();
   if (learning_) memory_->learnt = learning_->learnt();
   if (vectors_) memory_->heard = vectors_->state();
 }

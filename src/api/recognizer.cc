@@ -117,7 +117,7 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
              : chosen.Recognize(*features, speaker, listener);
   if (settings.progress) settings.progress(whole_s);
   if (settings.memory != nullptr && !pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) {
-    heard.mean = features->speaker();
+    if (front_end.options().mean_window > 0) heard.mean = features->speaker();
     SpeakerMemoryAccess::Values(*settings.memory, system.shared_model()) = std::move(heard);
   }
   return Describe(result, scale(recognizer.frame_shift_s()));

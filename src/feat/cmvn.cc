@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/error.h"
 
 namespace antiphon::feat {
@@ -132,9 +134,15 @@ Matrix SlidingCmvn(ConstMatrixView frames, const SlidingCmvnOptions& options) {
   return out;
 }
 
-SlidingCmvnStream::SlidingCmvnStream(int dim, const SlidingCmvnOptions& options)
-    : options_(options), dim_(dim), sum_(static_cast<size_t>(dim)), square_(static_cast<size_t>(dim)) {
+SlidingCmvnStream::SlidingCmvnStream(int dim, const SlidingCmvnOptions& options, SpeakerMean speaker)
+    : options_(options),
+      speaker_(std::move(speaker)),
+      dim_(dim),
+      sum_(static_cast<size_t>(dim)),
+      square_(static_cast<size_t>(dim)) {
   if (options.center) throw UsageError("normalisation of live speech cannot be centred: its window would wait");
+  CHECK(speaker_.frames == 0 || speaker_.sum.size() == sum_.size()) << speaker_.sum.size();
+  CHECK(speaker_.frames == 0 || speaker_.square.size() == square_.size()) << speaker_.square.size();
 }
 
 void SlidingCmvnStream::Accept(ConstMatrixView frames) {
@@ -153,8 +161,29 @@ void SlidingCmvnStream::Add(int64_t frame, double sign) {
   }
 }
 
+void SlidingCmvnStream::SumWithSpeaker(SpeakerMean& all) const {
+  const auto here = static_cast<double>(end_ - begin_);
+  const double earlier = std::min(speaker_.frames, std::max(0.0, static_cast<double>(options_.window) - here));
+  all.frames = here + earlier;
+  all.sum = sum_;
+  all.square = square_;
+  if (earlier == 0) return;
+  const double share = earlier / speaker_.frames;
+  for (size_t d = 0; d < sum_.size(); ++d) {
+    all.sum[d] += share * speaker_.sum[d];
+    all.square[d] += share * speaker_.square[d];
+  }
+}
+
+SpeakerMean SlidingCmvnStream::speaker() const {
+  SpeakerMean all;
+  SumWithSpeaker(all);
+  return all.frames > 0 ? all : SpeakerMean();
+}
+
 Matrix SlidingCmvnStream::Take() {
-  const auto wanted = [&](int64_t t) { return std::max<int64_t>(t + 1, options_.min_window); };
+  const auto known = static_cast<int64_t>(std::min(speaker_.frames, static_cast<double>(options_.min_window)));
+  const auto wanted = [&](int64_t t) { return std::max(t + 1, options_.min_window - known); };
   int64_t ready = next_;
   while (ready < num_frames_ && (finished_ || wanted(ready) <= num_frames_)) ++ready;
   Matrix out(ready - next_, dim_);
@@ -162,12 +191,15 @@ Matrix SlidingCmvnStream::Take() {
     const int64_t from = std::max<int64_t>(0, next_ - options_.window);
     for (const int64_t to = std::min(wanted(next_), num_frames_); end_ < to; ++end_) Add(end_, 1.0);
     for (; begin_ < from; ++begin_) Add(begin_, -1.0);
-    NormalizeByWindow(frames_.data() + (next_ - first_) * dim_, sum_, square_, static_cast<double>(end_ - begin_),
-                      options_.normalize_variance, out.Row(r).data());
+    SumWithSpeaker(with_speaker_);
+    NormalizeByWindow(frames_.data() + (next_ - first_) * dim_, with_speaker_.sum, with_speaker_.square,
+                      with_speaker_.frames, options_.normalize_variance, out.Row(r).data());
   }
-  const int64_t forgotten = begin_ - first_;
-  frames_.erase(frames_.begin(), frames_.begin() + forgotten * dim_);
-  first_ += forgotten;
+  // What stays is moved no more often than it has come.
+  if (const int64_t forgotten = begin_ - first_; 2 * forgotten * dim_ >= std::ssize(frames_)) {
+    frames_.erase(frames_.begin(), frames_.begin() + forgotten * dim_);
+    first_ = begin_;
+  }
   return out;
 }
 

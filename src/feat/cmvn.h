@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "feat/speaker_mean.h"
 #include "math/matrix.h"
 
 namespace antiphon::feat {
@@ -39,7 +40,7 @@ class CmvnStats {
 void NormalizeUtterance(MatrixView frames, bool normalize_variance);
 
 struct SlidingCmvnOptions {
-  int window = 600;                 // frames of the window
+  int window = 3000;                // frames of the window
   int min_window = 100;             // frames that the first windows reach ahead to (center = false)
   bool normalize_variance = false;  // divide by the standard deviation too
   bool center = false;              // window around the frame instead of before it
@@ -49,11 +50,15 @@ struct SlidingCmvnOptions {
 Matrix SlidingCmvn(ConstMatrixView frames, const SlidingCmvnOptions& options);
 
 /// The same frames while they are still coming (center = false): a frame is handed out once min_window frames are
-/// there, or the end is. One thread.
+/// there, or the end is. Frames of the speaker's earlier speech, if some are known, fill up the window until it is
+/// full, and count among min_window. One thread.
 class SlidingCmvnStream {
  public:
-  SlidingCmvnStream(int dim, const SlidingCmvnOptions& options);
-  /// UsageError for center = true, whose windows reach into the future.
+  /// `speaker`: empty, or sums and squares of the same dimension. UsageError for center = true, whose windows reach
+  /// into the future.
+  SlidingCmvnStream(int dim, const SlidingCmvnOptions& options, SpeakerMean speaker = {});
+  /// What the last window and what was known before say of the speaker: for the next utterance.
+  SpeakerMean speaker() const;
   void Accept(ConstMatrixView frames);
   void Finish() { finished_ = true; }
   /// Normalised frames that were not handed out before.
@@ -61,13 +66,16 @@ class SlidingCmvnStream {
 
  private:
   void Add(int64_t frame, double sign);
+  void SumWithSpeaker(SpeakerMean& all) const;
 
   SlidingCmvnOptions options_;
+  SpeakerMean speaker_;
   int64_t dim_;
   std::vector<float> frames_;  // from first_ on
   int64_t first_ = 0, num_frames_ = 0, next_ = 0;
   int64_t begin_ = 0, end_ = 0;  // of the window whose sums are held
   std::vector<double> sum_, square_;
+  SpeakerMean with_speaker_;  // the same, filled up
   bool finished_ = false;
 };
 

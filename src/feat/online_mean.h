@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "feat/speaker_mean.h"
 #include "math/matrix.h"
 
 namespace antiphon::feat {
@@ -20,14 +21,6 @@ struct OnlineMeanOptions {
   int window = 600;
   int prior_frames = 200;
   std::vector<double> prior;  // one number per dimension
-};
-
-/// Sums over frames of one speaker, as known before an utterance.
-struct SpeakerMean {
-  double frames = 0;
-  std::vector<double> sum;  // empty without frames
-
-  bool operator==(const SpeakerMean&) const = default;
 };
 
 class OnlineMean {

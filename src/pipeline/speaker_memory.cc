@@ -70,9 +70,13 @@ pipeline::LearntTransform Learnt(const SafetensorsReader& reader, size_t dim) {
 
 }  // namespace
 
+bool SlidesMean(const AcousticModel& model) {
+  return model.network() != nullptr && model.normalisation() != "none" && FrontEndOf(model).mean_window == 0;
+}
+
 bool UsesMemory(const AcousticModel& model) {
-  return model.ivectors() != nullptr || model.transform() != nullptr ||
-         (!model.features().empty() && FrontEndOf(model).mean_window > 0);
+  const bool takes_mean_out = SlidesMean(model) || (!model.features().empty() && FrontEndOf(model).mean_window > 0);
+  return model.ivectors() != nullptr || model.transform() != nullptr || takes_mean_out;
 }
 
 void SaveMemory(const RememberedSpeaker& memory, const AcousticModel& model, const std::filesystem::path& path) {
@@ -83,6 +87,7 @@ void SaveMemory(const RememberedSpeaker& memory, const AcousticModel& model, con
   writer.SetMetadata("made_for", MadeFor(model));
   writer.Add("mean.frames", std::span<const double>(&memory.mean.frames, 1));
   writer.Add("mean.sum", std::span<const double>(memory.mean.sum));
+  writer.Add("mean.square", std::span<const double>(memory.mean.square));
   writer.Add("heard.count", std::span<const double>(&memory.heard.count, 1));
   writer.Add("heard.linear", std::span<const double>(memory.heard.linear));
   writer.Add("heard.quadratic", std::span<const double>(memory.heard.quadratic));
@@ -114,13 +119,19 @@ RememberedSpeaker LoadMemory(const std::filesystem::path& path, const AcousticMo
         RememberedSpeaker memory{.speaker = reader.Metadata("speaker")};
         const auto dim = static_cast<size_t>(feat::FrontEnd(FrontEndOf(model)).dim());
         const size_t numbers = model.ivectors() ? static_cast<size_t>(model.ivectors()->dim()) : 0;
-        memory.mean = {One(reader, "mean.frames"), Finite(reader, "mean.sum", dim)};
+        memory.mean = {One(reader, "mean.frames"), Finite(reader, "mean.sum", dim), {}};
+        if (reader.Has("mean.square")) memory.mean.square = Finite(reader, "mean.square", dim);
         memory.heard = {One(reader, "heard.count"), Finite(reader, "heard.linear", numbers),
                         Finite(reader, "heard.quadratic", numbers * (numbers + 1) / 2)};
         memory.learnt =
             Learnt(reader, model.transform() != nullptr ? static_cast<size_t>(model.transform()->out_dim()) : 0);
-        if (memory.mean.sum.empty() != (memory.mean.frames == 0))
-          throw InputError("'mean.sum' and its frames disagree");
+        if (memory.mean.sum.empty() != (memory.mean.frames == 0) ||
+            memory.mean.square.size() != (SlidesMean(model) ? memory.mean.sum.size() : 0)) {
+          throw InputError("'mean.frames', 'mean.sum' and 'mean.square' disagree");
+        }
+        if (!std::ranges::all_of(memory.mean.square, [](double v) { return v >= 0; })) {
+          throw InputError("'mean.square' has negative values");
+        }
         if (memory.heard.linear.empty() != memory.heard.quadratic.empty()) {
           throw InputError("'heard.linear' and 'heard.quadratic' disagree");
         }

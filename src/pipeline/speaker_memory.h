@@ -25,7 +25,10 @@ struct RememberedSpeaker {
   bool operator==(const RememberedSpeaker&) const = default;
 };
 
-/// Whether a model makes use of any: it takes a mean out of its features as they come, has an i-vector extractor, or is
+/// Whether features of the model lose the mean of a sliding window live, instead of their speaker's (feat/cmvn.h).
+bool SlidesMean(const AcousticModel& model);
+
+/// Whether a model makes use of any: its features lose their mean as they come, it has an i-vector extractor, or is
 /// trained for speakers' transforms.
 bool UsesMemory(const AcousticModel& model);
 

@@ -232,6 +232,62 @@ TEST_P(Live, LearnsTheSpeakersTransformHoweverTheAudioIsCut) {
   EXPECT_EQ(restored, speaker);
 }
 
+// Who was heard before has a mean from the first frame on, which nothing has to wait for.
+TEST_P(Live, RemembersTheMeanOfASpeaker) {
+  if (GetParam()) GTEST_SKIP() << "a transform would be learnt besides";
+  LiveOptions options;
+  options.cmvn.min_window = 60;
+  const std::vector<float> audio = Noise(3 * testing::kRateHz);
+  const auto unknown = Run(audio, 0, options);
+  RememberedSpeaker speaker;
+  memory_ = &speaker;
+  EXPECT_EQ(Run(audio, 0, options), unknown);
+  EXPECT_GT(speaker.mean.frames, 200);
+  SaveMemory(speaker, *model_, folder_ / "anna.safetensors");
+  EXPECT_EQ(LoadMemory(folder_ / "anna.safetensors", *model_), speaker);
+  const RememberedSpeaker before = speaker;
+  const auto known = Run(audio, 0, options);
+  EXPECT_NE(known, unknown);
+  EXPECT_GT(speaker.mean.frames, before.mean.frames);
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    RememberedSpeaker again = before;
+    memory_ = &again;
+    EXPECT_EQ(Run(audio, seed, options), known);
+    EXPECT_EQ(again, speaker);
+  }
+  // 40 frames, of which a window without memory would see 60 first.
+  const auto first_words = [&](RememberedSpeaker memory) {
+    int results = 0;
+    LiveRecognizer live(*model_, graph_, recognize_, {0.1, 0.0}, options, [&](const LiveResult&) { ++results; }, nullptr,
+                        &memory);
+    live.Accept(std::span(audio).first(testing::kRateHz * 2 / 5));
+    return results;
+  };
+  EXPECT_EQ(first_words({}), 0);
+  EXPECT_GT(first_words(before), 0);
+
+  const auto refusal = [&](const RememberedSpeaker& memory) -> std::string {
+    SaveMemory(memory, *model_, folder_ / "spoilt.safetensors");
+    try {
+      LoadMemory(folder_ / "spoilt.safetensors", *model_);
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(before), "");
+  RememberedSpeaker spoilt = before;
+  spoilt.mean.square.clear();
+  EXPECT_THAT(refusal(spoilt), HasSubstr("'mean.sum' and 'mean.square' disagree"));
+  spoilt.mean.square.assign(2, 1.0);
+  EXPECT_THAT(refusal(spoilt), HasSubstr("'mean.square' has 2 numbers"));
+  spoilt.mean.square = before.mean.square;
+  spoilt.mean.square[1] = -1;
+  EXPECT_THAT(refusal(spoilt), HasSubstr("'mean.square' has negative values"));
+  spoilt.mean.square[1] = NAN;
+  EXPECT_THAT(refusal(spoilt), HasSubstr("'mean.square' has values that are not finite"));
+}
+
 // Bad audio says what is wrong with it, and costs no utterance that follows.
 TEST_P(Live, GoesOnAfterSilenceClippingAndHalfAFrame) {
   LiveOptions options;

@@ -98,8 +98,13 @@ class OnlineIvectors(system.SystemTest):
         listen = ("listen", "--graph", root / "graph", "--speakers", root / "others", root / "corpus/s0-u00.wav", "--model")
         for name in ("../anna", ".anna", "a/b"):
             self.assert_refused(run(*listen, self.model, "--speaker", name), "no name of a speaker", status=2)
-        self.assert_refused(run(*listen, root / "net/model.safetensors", "--speaker", "anna"), "models that remember",
+        must("store", "--features", root / "feats/feats.scp", "--utt2spk", root / "corpus/utt2spk", "--alignment",
+             root / "align/pdf.scp", "--out", root / "raw-store")
+        must("train", "--config", root / "net.toml", "--store", root / "raw-store", "--hmm", root / "align/model.safetensors",
+             "--front-end", root / "feats/front_end.toml", "--out", root / "raw-net", "--set", "schedule.epochs=1")
+        self.assert_refused(run(*listen, root / "raw-net/model.safetensors", "--speaker", "anna"), "models that remember",
                             status=2)
+        must(*listen, root / "net/model.safetensors", "--speaker", "mean-alone")
         must(*listen, self.model, "--speaker", "anna")
         file = root / "others/anna.safetensors"
         whole = file.read_bytes()

@@ -245,7 +245,8 @@ class Recognizer(SystemTest):
                              front_end=self.root / "online/front_end.toml", network=LAYERS, data={"minibatch": 64})
         recognizer = antiphon.Recognizer(run.model, self.root / "graph")
         self.assertTrue(recognizer.uses_memory)
-        self.assertFalse(self.recognizer.uses_memory)
+        gaussians = antiphon.Recognizer(self.root / "align/model.safetensors", self.root / "graph")
+        self.assertFalse(gaussians.uses_memory)
         file, ann = self.root / "corpus/s0-u00.wav", antiphon.SpeakerMemory("ann")
         self.assertEqual((repr(ann), repr(antiphon.SpeakerMemory())),
                          ("<antiphon.SpeakerMemory 'ann'>", "<antiphon.SpeakerMemory ''>"))
