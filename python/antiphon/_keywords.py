@@ -157,6 +157,7 @@ class DecodeKeywords(CorpusKeywords, total=False):
     word_loop: Optional[PathLike]
     adapt_passes: Optional[int]
     adapt_beam: Optional[float]
+    fmllr_prior_frames: Optional[float]
     adapt_graph: Optional[PathLike]
     beam: Optional[float]
     lattice_beam: Optional[float]

@@ -11,6 +11,7 @@ namespace {
 
 // Summed in float before the double total; fewer are filled up, as a product is compiled for each shape that it meets.
 constexpr int64_t kBlockFrames = 256;
+constexpr int kIterations = 20;
 
 // `rows`, and below them zeros.
 void FillBlock(ConstMatrixView rows, Matrix& block) {
@@ -89,11 +90,33 @@ void FmllrEstimator::Accumulate(ConstMatrixView frames, ConstMatrixView precisio
   }
 }
 
-void FmllrEstimator::Add(const FmllrEstimator& other) {
+void FmllrEstimator::AccumulateGaussians(ConstMatrixView means, ConstMatrixView variances,
+                                         std::span<const float> frames) {
+  CHECK_EQ(variances.rows(), means.rows());
+  CHECK_EQ(std::ssize(frames), means.rows());
+  Matrix precision(means.rows(), dim_), weighted_mean(means.rows(), dim_);
+  double posterior = 0;
+  for (int64_t m = 0; m < means.rows(); ++m) {
+    posterior += frames[static_cast<size_t>(m)];
+    for (int64_t i = 0; i < dim_; ++i) {
+      precision(m, i) = frames[static_cast<size_t>(m)] / variances(m, i);
+      weighted_mean(m, i) = precision(m, i) * means(m, i);
+    }
+  }
+  Accumulate(means, precision, weighted_mean, posterior);
+  // E[ξ ξᵀ] has the variances besides.
+  for (int64_t m = 0; m < means.rows(); ++m) {
+    for (int64_t i = 0; i < dim_; ++i) {
+      for (int64_t j = 0; j < dim_; ++j) g_(i, j * (j + 1) / 2 + j) += precision(m, i) * variances(m, j);
+    }
+  }
+}
+
+void FmllrEstimator::Add(const FmllrEstimator& other, double weight) {
   CHECK_EQ(other.dim_, dim_);
-  beta_ += other.beta_;
-  for (int64_t i = 0; i < k_.size(); ++i) k_.data()[i] += other.k_.data()[i];
-  for (int64_t i = 0; i < g_.size(); ++i) g_.data()[i] += other.g_.data()[i];
+  beta_ += weight * other.beta_;
+  for (int64_t i = 0; i < k_.size(); ++i) k_.data()[i] += weight * other.k_.data()[i];
+  for (int64_t i = 0; i < g_.size(); ++i) g_.data()[i] += weight * other.g_.data()[i];
 }
 
 DoubleMatrix FmllrEstimator::FullG(int64_t i) const {
@@ -154,13 +177,23 @@ void FmllrEstimator::UpdateRow(int64_t i, const DoubleMatrix& inverse_g, DoubleM
   }
 }
 
-FmllrEstimator::Result FmllrEstimator::Estimate(double min_posterior, int iterations) const {
+FmllrEstimator::Result FmllrEstimator::Estimate(double min_posterior, const FmllrPrior& prior) const {
+  const Result none{ToFloat(Identity(dim_)), 0, false};
+  if (beta_ < min_posterior) return none;
+  if (prior.statistics != nullptr && prior.weight * prior.statistics->posterior() > 0) {
+    FmllrEstimator both = *this;
+    both.Add(*prior.statistics, prior.weight);
+    return both.Solve();
+  }
+  return beta_ > static_cast<double>(dim_) ? Solve() : none;
+}
+
+FmllrEstimator::Result FmllrEstimator::Solve() const {
   DoubleMatrix w = Identity(dim_);
-  if (beta_ < min_posterior || beta_ <= static_cast<double>(dim_)) return {ToFloat(w), 0, false};
   std::vector<DoubleMatrix> inverses;
   for (int64_t i = 0; i < dim_; ++i) inverses.push_back(Inverse(FullG(i)));
   const double before = Auxiliary(w);
-  for (int iteration = 0; iteration < iterations; ++iteration) {
+  for (int iteration = 0; iteration < kIterations; ++iteration) {
     for (int64_t i = 0; i < dim_; ++i) UpdateRow(i, inverses[static_cast<size_t>(i)], w);
   }
   const double improvement = (Auxiliary(w) - before) / beta_;

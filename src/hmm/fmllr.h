@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "math/matrix.h"
@@ -22,6 +23,15 @@ struct FmllrStatistics {
   bool operator==(const FmllrStatistics&) const = default;
 };
 
+class FmllrEstimator;
+
+/// What is believed of a speaker before any speech, as if these statistics had been seen `weight` times: little
+/// speech changes little then.
+struct FmllrPrior {
+  const FmllrEstimator* statistics = nullptr;  // null: nothing
+  double weight = 0;
+};
+
 class FmllrEstimator {
  public:
   explicit FmllrEstimator(int64_t dim);
@@ -31,19 +41,23 @@ class FmllrEstimator {
   /// Frames [N, dim] with, per frame and dimension, precision = Σ_m γ_m/σ²_m and weighted_mean = Σ_m γ_m μ_m/σ²_m, both
   /// [N, dim], over the Gaussians m that the frame's alignment gives posteriors γ_m; `posterior` is the sum of all γ.
   void Accumulate(ConstMatrixView frames, ConstMatrixView precision, ConstMatrixView weighted_mean, double posterior);
-  void Add(const FmllrEstimator& other);
+  /// What frames drawn from Gaussians would add, `frames` of each [G], with means and variances [G, dim] (not zero):
+  /// their best transform is the identity.
+  void AccumulateGaussians(ConstMatrixView means, ConstMatrixView variances, std::span<const float> frames);
+  void Add(const FmllrEstimator& other, double weight = 1);
   double posterior() const { return beta_; }
   FmllrStatistics Statistics() const;
 
   struct Result {
-    Matrix transform;  // [dim, dim + 1]
-    double improvement = 0;
+    Matrix transform;        // [dim, dim + 1]
+    double improvement = 0;  // per frame, the prior's included
     bool estimated = false;  // false: too little speech, the transform is the identity
   };
-  /// With less than `min_posterior` frames' worth of posterior the identity is returned.
-  Result Estimate(double min_posterior = 500, int iterations = 20) const;
+  /// With less than `min_posterior` frames' worth of posterior, the prior's aside, the identity is returned.
+  Result Estimate(double min_posterior = 500, const FmllrPrior& prior = {}) const;
 
  private:
+  Result Solve() const;
   double Auxiliary(const DoubleMatrix& w) const;
   void UpdateRow(int64_t i, const DoubleMatrix& inverse_g, DoubleMatrix& w) const;
   DoubleMatrix FullG(int64_t i) const;

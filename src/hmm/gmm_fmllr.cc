@@ -67,6 +67,22 @@ void AccumulateFmllr(const GmmModel& model, const Matrix& frames, std::span<cons
   AccumulateFmllr(model.gmm, adapted, frames, pdfs, estimator);
 }
 
+FmllrEstimator ExpectedSpeech(const GmmModel& model) {
+  FmllrEstimator expected(model.gmm.dim());
+  const std::vector<bool> spoken = SpokenPdfs(model.hmm);
+  const auto count = std::ranges::count(spoken, true);
+  if (count == 0) return expected;
+  const float share = 1.0F / static_cast<float>(count);
+  std::vector<float> frames(model.gmm.weights().begin(), model.gmm.weights().end());
+  for (int32_t pdf = 0; pdf < model.gmm.num_pdfs(); ++pdf) {
+    const auto first = static_cast<size_t>(model.gmm.FirstGaussian(pdf));
+    const auto gaussians = std::span(frames).subspan(first, static_cast<size_t>(model.gmm.NumGaussians(pdf)));
+    for (float& of_gaussian : gaussians) of_gaussian *= spoken[static_cast<size_t>(pdf)] ? share : 0.0F;
+  }
+  expected.AccumulateGaussians(model.gmm.means(), model.gmm.variances(), frames);
+  return expected;
+}
+
 std::vector<int32_t> SpeechPdfs(const HmmModel& hmm, std::span<const int32_t> alignment) {
   std::vector<int32_t> ids(alignment.begin(), alignment.end());
   std::ranges::replace(ids, 0, 1);  // any that there is
@@ -111,13 +127,13 @@ void AccumulateUtterance(const GmmModel& model, const SpeakerUtterance& utteranc
 
 }  // namespace
 
-Matrix EstimateSpeakerTransform(const GmmModel& model, std::span<const SpeakerUtterance> utterances,
-                                double min_frames) {
+Matrix EstimateSpeakerTransform(const GmmModel& model, std::span<const SpeakerUtterance> utterances, double min_frames,
+                                const FmllrPrior& prior) {
   Matrix transform;
   for (int pass = 0; pass < 2; ++pass) {
     FmllrEstimator estimator(model.gmm.dim());
     for (const SpeakerUtterance& utterance : utterances) AccumulateUtterance(model, utterance, transform, estimator);
-    const FmllrEstimator::Result result = estimator.Estimate(min_frames);
+    const FmllrEstimator::Result result = estimator.Estimate(min_frames, prior);
     transform = result.transform;
     if (!result.estimated) break;
   }

@@ -25,6 +25,10 @@ void AccumulateFmllr(const GmmSet& gmm, ConstMatrixView posterior_frames, ConstM
 void AccumulateFmllr(const GmmModel& model, const Matrix& frames, std::span<const int32_t> pdfs,
                      const Matrix& transform, FmllrEstimator& estimator);
 
+/// A frame of a speaker who needs no transform, as the Gaussians expect it: spread evenly over the pdf-ids that are
+/// spoken. For FmllrPrior.
+FmllrEstimator ExpectedSpeech(const GmmModel& model);
+
 /// pdf-id per frame, −1 where the phone is silence and where the alignment has no transition-id (0).
 std::vector<int32_t> SpeechPdfs(const HmmModel& hmm, std::span<const int32_t> alignment);
 
@@ -42,9 +46,9 @@ struct SpeakerUtterance {
 };
 
 /// A speaker's transform for a speaker-adaptive model, from a first pass's best paths: first with the first pass's
-/// Gaussians, then once more with the adapted ones. The identity if there is too little speech. Memory: does not grow
-/// with speech but for an utterance's pdf-ids.
+/// Gaussians, then once more with the adapted ones. The identity if there is less speech than min_frames, which the
+/// prior's do not count among. Memory: does not grow with speech but for an utterance's pdf-ids.
 Matrix EstimateSpeakerTransform(const GmmModel& model, std::span<const SpeakerUtterance> utterances,
-                                double min_frames = 500);
+                                double min_frames = 500, const FmllrPrior& prior = {});
 
 }  // namespace antiphon::hmm

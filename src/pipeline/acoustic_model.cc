@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "hmm/feature_transform_stream.h"
 #include "hmm/gmm.h"
+#include "hmm/gmm_fmllr.h"
 #include "math/safetensors.h"
 #include "train/warm_start.h"
 
@@ -178,6 +179,11 @@ bool IsGmm(const std::filesystem::path& path) {
 std::string AcousticModel::normalisation() const {
   const auto scored = network();
   return scored ? train::NormalisationTakenBy(scored->model()) : "";
+}
+
+const hmm::FmllrEstimator& AcousticModel::expected_speech() const {
+  std::call_once(expected_once_, [&] { expected_speech_ = hmm::ExpectedSpeech(*adaptive()); });
+  return *expected_speech_;
 }
 
 std::unique_ptr<ScoreSource> AcousticModel::ScoreAdapted(const Matrix&, const Matrix&,

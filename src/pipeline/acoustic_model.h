@@ -6,10 +6,13 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/score_source.h"
 #include "hmm/feature_transform.h"
+#include "hmm/fmllr.h"
 #include "hmm/gmm_model.h"
 #include "hmm/hmm_model.h"
 #include "hmm/online_ivector.h"
@@ -69,9 +72,16 @@ class AcousticModel {
   /// What estimates speakers' transforms for a model that adapts to speakers, else null: the GMM itself, or the one
   /// whose features the network was trained on.
   virtual const hmm::GmmModel* adaptive() const { return nullptr; }
+  /// What its Gaussians expect of a frame of speech (hmm::ExpectedSpeech), computed when first asked for. Only if
+  /// adaptive().
+  const hmm::FmllrEstimator& expected_speech() const;
   /// Scores of one utterance of a speaker whose transform is known. Only if adaptive().
   virtual std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform,
                                                     std::shared_ptr<const infer::BoundProfile> profile = nullptr) const;
+
+ private:
+  mutable std::once_flag expected_once_;
+  mutable std::optional<hmm::FmllrEstimator> expected_speech_;
 };
 
 /// Scores of a Gaussian model, as AcousticModel::Stream.

@@ -86,7 +86,7 @@ class ModelAligner {
                                                    ? std::span<const int32_t>(alignments[i].transition_ids)
                                                    : std::span<const int32_t>();
                                       }};
-    return EstimateSpeakerTransforms(*model_.adaptive(), speech, options_.training.min_fmllr_frames, num_threads_,
+    return EstimateSpeakerTransforms(*model_.adaptive(), speech, options_.training.min_fmllr_frames, {}, num_threads_,
                                      team_);
   }
 

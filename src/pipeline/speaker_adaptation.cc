@@ -111,6 +111,7 @@ SpeakerAdaptation::SpeakerAdaptation(const AcousticModel& model, const decode::G
                                      const decode::LatticeWeights& weights, double frame_shift_s,
                                      const SpeakerAdaptationOptions& options)
     : model_(*model.adaptive()),
+      prior_({.statistics = &model.expected_speech(), .weight = options.prior_frames}),
       own_graph_(OwnGraph(options, model)),
       pieces_(pieces),
       weights_(own_graph_ ? decode::LatticeWeights{decode::AcousticScale({}, model_.hmm), 0.0} : weights),
@@ -129,7 +130,7 @@ SpeakerAdaptation::Result SpeakerAdaptation::Adapt(const SpokenFeatures& speech,
                                   .speaker = speech.speaker,
                                   .features = [&](size_t i, const auto& use) { ReadInParts(speech, i, progress, use); },
                                   .alignment = [&](size_t i) { return std::span<const int32_t>(alignments[i]); }};
-    result.transforms = EstimateSpeakerTransforms(model_, spoken, options_.min_frames, num_threads, team);
+    result.transforms = EstimateSpeakerTransforms(model_, spoken, options_.min_frames, prior_, num_threads, team);
     progress.EndPass();
     if (!speech.is_told) continue;
     log::Info("adaptation pass {} of {} done, {} speaker transforms", pass, options_.passes, result.transforms.size());

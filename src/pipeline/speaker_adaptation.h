@@ -26,7 +26,8 @@ namespace antiphon::pipeline {
 struct SpeakerAdaptationOptions {
   int passes = 2;
   double beam = 11.0;
-  double min_frames = 500;
+  double min_frames = 300;
+  double prior_frames = kSpeakerPriorFrames;
   std::string graph;
   template <class V>
   void Visit(V& v) {
@@ -34,6 +35,8 @@ struct SpeakerAdaptationOptions {
       "passes by Gaussians that give and improve speakers' transforms (fMLLR), if the model is trained for them");
     v("adapt-beam", beam, Range{1.0, 1000.0}, "beam of these passes");
     v("min-fmllr-frames", min_frames, Range{1, 1e9}, "frames of speech that a speaker's transform needs");
+    v("fmllr-prior-frames", prior_frames, Range{0, 1e9},
+      "so many frames of speech that needs no transform are counted in, so that little speech changes little");
     v("adapt-graph", graph,
       "folder that antiphon graph made for these Gaussians, where the network has other states (chain models)");
   }
@@ -77,6 +80,7 @@ class SpeakerAdaptation {
                                              PassProgress& progress, Result& so_far) const;
 
   const hmm::GmmModel& model_;
+  hmm::FmllrPrior prior_;
   std::optional<decode::Graph> own_graph_;
   decode::PieceOptions pieces_;
   decode::LatticeWeights weights_;

@@ -6,11 +6,12 @@
 
 #include "base/error.h"
 #include "hmm/gmm_fmllr.h"
+#include "pipeline/speaker_transforms.h"
 
 namespace antiphon::pipeline {
 namespace {
 
-constexpr double kFewestFrames = 300;
+constexpr double kFewestSureFrames = 30;
 constexpr double kGrowth = 1.25;  // of the speech, for another estimate
 constexpr double kLeastConfidence = 0.5;
 
@@ -29,6 +30,7 @@ Matrix TransformFrom(const std::vector<double>& values, int64_t dim) {
 SpeakerLearning::SpeakerLearning(const AcousticModel& model, const LearntTransform& speaker)
     : model_(model),
       gaussians_(*model.adaptive()),
+      prior_({.statistics = &model.expected_speech(), .weight = kSpeakerPriorFrames}),
       heard_(gaussians_.gmm.dim(), speaker.heard),
       estimated_from_(speaker.estimated_from),
       transform_(TransformFrom(speaker.transform, gaussians_.gmm.dim())) {}
@@ -48,10 +50,10 @@ bool SpeakerLearning::Learn(const Matrix& features, const decode::Recognition& r
     return false;
   }
   // Once more with the Gaussians of the speaker.
-  hmm::FmllrEstimator::Result result = heard.Estimate(kFewestFrames);
+  hmm::FmllrEstimator::Result result = heard.Estimate(kFewestSureFrames, prior_);
   if (result.estimated) {
     heard = With(frames, pdfs, result.transform);
-    result = heard.Estimate(kFewestFrames);
+    result = heard.Estimate(kFewestSureFrames, prior_);
   }
   const std::span<const float> values(result.transform.data(), static_cast<size_t>(result.transform.size()));
   if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); })) return false;

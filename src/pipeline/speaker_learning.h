@@ -6,8 +6,9 @@
 //   speaker = learning.learnt();
 //
 // An utterance's phones are aligned with it by the model's Gaussians, whatever states the network has; frames of words
-// that are not sure do not count, and without confidences none does. The transform is estimated when speech has grown
-// by a quarter since it was, so that its price stays small however long somebody speaks.
+// that are not sure do not count, and without confidences none does. A second of speech that needs no transform
+// (kSpeakerPriorFrames) is counted in, so that a few words change little. The transform is estimated when speech has
+// grown by a quarter since it was, so that its price stays small however long somebody speaks.
 //
 // Shapes: features as the front end gives them, normalised, [N, dim]. Units: frames of the features. Threads: one per
 // object; the model must outlive it. Errors: ShapeError for features or a state of another dimension; InputError for
@@ -53,6 +54,7 @@ class SpeakerLearning {
 
   const AcousticModel& model_;
   const hmm::GmmModel& gaussians_;
+  const hmm::FmllrPrior prior_;
   hmm::FmllrEstimator heard_;
   double estimated_from_;
   Matrix transform_;

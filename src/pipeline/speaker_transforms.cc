@@ -8,7 +8,8 @@
 namespace antiphon::pipeline {
 
 SpeakerTransforms EstimateSpeakerTransforms(const hmm::GmmModel& model, const SpokenUtterances& utterances,
-                                            double min_frames, int num_threads, Team& team) {
+                                            double min_frames, const hmm::FmllrPrior& prior, int num_threads,
+                                            Team& team) {
   std::map<std::string, std::vector<size_t>> by_speaker;
   for (size_t i = 0; i < utterances.count; ++i) by_speaker[utterances.speaker(i)].push_back(i);
   std::vector<std::map<std::string, std::vector<size_t>>::const_iterator> speakers;
@@ -27,7 +28,7 @@ SpeakerTransforms EstimateSpeakerTransforms(const hmm::GmmModel& model, const Sp
           if (utterances.alignment(i).empty()) continue;
           speech.push_back({[&, i](const auto& use) { utterances.features(i, use); }, utterances.alignment(i)});
         }
-        return EstimateSpeakerTransform(model, speech, min_frames);
+        return EstimateSpeakerTransform(model, speech, min_frames, prior);
       },
       [&](size_t s, Matrix&& transform) { transforms.emplace(speakers[s]->first, std::move(transform)); });
   return transforms;

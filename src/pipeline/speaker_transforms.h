@@ -18,6 +18,10 @@
 
 namespace antiphon::pipeline {
 
+/// Where words are recognised, not known, so much speech that needs no transform is counted in (frames; how it was
+/// chosen: docs/results/sequence-training.md).
+inline constexpr double kSpeakerPriorFrames = 100;
+
 using SpeakerTransforms = std::map<std::string, Matrix>;
 
 /// Utterances 0 … count − 1: who speaks, normalised base features part by part, transition-ids (empty: not aligned,
@@ -32,7 +36,8 @@ struct SpokenUtterances {
 /// One transform per speaker of any utterance; the identity where there are fewer than `min_frames` of speech.
 /// The same on all members of the team, each of which computes some.
 SpeakerTransforms EstimateSpeakerTransforms(const hmm::GmmModel& model, const SpokenUtterances& utterances,
-                                            double min_frames, int num_threads, Team& team);
+                                            double min_frames, const hmm::FmllrPrior& prior, int num_threads,
+                                            Team& team);
 
 /// The table that an earlier run left (fmllr.scp).
 SpeakerTransforms ReadSpeakerTransforms(const std::string& scp);

@@ -258,8 +258,8 @@ TEST_P(Live, RemembersTheMeanOfASpeaker) {
   // 40 frames, of which a window without memory would see 60 first.
   const auto first_words = [&](RememberedSpeaker memory) {
     int results = 0;
-    LiveRecognizer live(*model_, graph_, recognize_, {0.1, 0.0}, options, [&](const LiveResult&) { ++results; }, nullptr,
-                        &memory);
+    LiveRecognizer live(
+        *model_, graph_, recognize_, {0.1, 0.0}, options, [&](const LiveResult&) { ++results; }, nullptr, &memory);
     live.Accept(std::span(audio).first(testing::kRateHz * 2 / 5));
     return results;
   };

@@ -73,6 +73,60 @@ TEST(SpeakerTransform, FramesWithoutAPathDoNotCount) {
   for (int64_t i = 0; i < expected.size(); ++i) EXPECT_EQ(found.data()[i], expected.data()[i]);
 }
 
+// Of the Gaussians that are spoken, each pdf-id's as many.
+TEST(ExpectedSpeech, IsThatOfWhatIsNotSilence) {
+  const GmmModel small = testing::SmallAdaptiveModel(kBaseDim);
+  const std::vector<bool> spoken = SpokenPdfs(small.hmm);
+  // Two Gaussians for each pdf-id, far from each other's.
+  const int num_pdfs = small.gmm.num_pdfs();
+  std::vector<int32_t> first = {0};
+  std::vector<float> weights, frames;
+  Matrix means(2 * num_pdfs, kBaseDim), variances(2 * num_pdfs, kBaseDim);
+  const auto count = static_cast<float>(std::ranges::count(spoken, true));
+  ASSERT_LT(count, num_pdfs);
+  for (int pdf = 0; pdf < num_pdfs; ++pdf) {
+    first.push_back(2 * (pdf + 1));
+    for (const float weight : {0.25F, 0.75F}) {
+      for (int d = 0; d < kBaseDim; ++d) {
+        const auto g = static_cast<int64_t>(weights.size());
+        means(g, d) = static_cast<float>(pdf) - 3 * weight * static_cast<float>(d);
+        variances(g, d) = 0.5F + weight + static_cast<float>(d);
+      }
+      weights.push_back(weight);
+      frames.push_back(spoken[static_cast<size_t>(pdf)] ? weight / count : 0);
+    }
+  }
+  FmllrEstimator expected(kBaseDim);
+  expected.AccumulateGaussians(means, variances, frames);
+  GmmModel model = small;
+  model.gmm = GmmSet(first, weights, means, variances);
+  const FmllrStatistics a = ExpectedSpeech(model).Statistics(), b = expected.Statistics();
+  EXPECT_NEAR(a.posterior, 1, 1e-5);
+  ASSERT_EQ(a.linear.size(), b.linear.size());
+  for (size_t i = 0; i < a.linear.size(); ++i) EXPECT_NEAR(a.linear[i], b.linear[i], 1e-4) << i;
+  for (size_t i = 0; i < a.quadratic.size(); ++i) EXPECT_NEAR(a.quadratic[i], b.quadratic[i], 1e-4) << i;
+}
+
+TEST(SpeakerTransform, IsDrawnToNoneByWhatTheGaussiansExpect) {
+  const GmmModel model = testing::SmallAdaptiveModel(kBaseDim);
+  const FmllrEstimator expected = ExpectedSpeech(model);
+  EXPECT_NEAR(expected.posterior(), 1, 1e-5);
+  const Matrix base = testing::RandomMatrix(200, kBaseDim, 7);
+  const std::vector<int32_t> alignment = AnyAlignment(model.hmm, base.rows());
+  const SpeakerUtterance utterance = testing::InParts(base, alignment);
+  const auto far_from_none = [&](double weight) {
+    const Matrix found =
+        EstimateSpeakerTransform(model, {&utterance, 1}, 30, {.statistics = &expected, .weight = weight});
+    double far = 0;
+    for (int64_t i = 0; i < found.rows(); ++i) {
+      for (int64_t j = 0; j < found.cols(); ++j) far = std::max(far, std::abs(found(i, j) - (i == j ? 1.0 : 0.0)));
+    }
+    return far;
+  };
+  EXPECT_GT(far_from_none(50), 1.1 * far_from_none(500));
+  EXPECT_LT(far_from_none(1e6), 1e-2);
+}
+
 // Parts, and frames of speech in them, of as many sizes as there are parts: nothing may be kept for each.
 TEST(SpeakerTransform, TakesNoMemoryForLongSpeech) {
   if (testing::kSanitized) GTEST_SKIP() << "a sanitizer has an allocator of its own";

@@ -183,6 +183,64 @@ TEST(Fmllr, RecoversAKnownTransform) {
   }
 }
 
+// The statistics of Gaussians are those of very many frames drawn from them.
+TEST(Fmllr, WhatGaussiansExpectIsWhatFramesOfThemGive) {
+  constexpr int kDim = 2, kGaussians = 3;
+  const float means[kGaussians][kDim] = {{3, 1}, {-2, 2}, {0, -4}};
+  const float variances[kGaussians][kDim] = {{1, 0.25F}, {2, 1}, {0.5F, 4}};
+  const std::vector<float> share = {0.5F, 0.2F, 0.3F};
+  Matrix mean(kGaussians, kDim), variance(kGaussians, kDim);
+  for (int m = 0; m < kGaussians; ++m) {
+    for (int d = 0; d < kDim; ++d) {
+      mean(m, d) = means[m][d];
+      variance(m, d) = variances[m][d];
+    }
+  }
+  FmllrEstimator expected(kDim), drawn(kDim);
+  expected.AccumulateGaussians(mean, variance, share);
+  Rng rng(4);
+  constexpr int64_t kFrames = 400000;
+  Matrix frames(kFrames, kDim), precision(kFrames, kDim), weighted(kFrames, kDim);
+  for (int64_t n = 0; n < kFrames; ++n) {
+    const int m = n % 10 < 5 ? 0 : (n % 10 < 7 ? 1 : 2);
+    for (int d = 0; d < kDim; ++d) {
+      frames(n, d) = means[m][d] + std::sqrt(variances[m][d]) * Gauss(rng);
+      precision(n, d) = 1 / variances[m][d];
+      weighted(n, d) = precision(n, d) * means[m][d];
+    }
+  }
+  drawn.Accumulate(frames, precision, weighted, kFrames);
+  const FmllrStatistics a = expected.Statistics(), b = drawn.Statistics();
+  EXPECT_NEAR(a.posterior, 1, 1e-6);
+  for (size_t i = 0; i < a.linear.size(); ++i) EXPECT_NEAR(a.linear[i], b.linear[i] / kFrames, 0.05) << i;
+  for (size_t i = 0; i < a.quadratic.size(); ++i) EXPECT_NEAR(a.quadratic[i], b.quadratic[i] / kFrames, 0.2) << i;
+
+  // They ask for no transform, and the more they count, the less does speech that asks for one.
+  FmllrEstimator many(kDim);
+  many.Add(expected, 1000);
+  const auto none = many.Estimate();
+  EXPECT_TRUE(none.estimated);
+  for (int i = 0; i < kDim; ++i) {
+    for (int j = 0; j <= kDim; ++j) EXPECT_NEAR(none.transform(i, j), i == j ? 1 : 0, 1e-5) << i << " " << j;
+  }
+  for (int64_t n = 0; n < kFrames; ++n) frames(n, 0) += 2;
+  FmllrEstimator moved(kDim);
+  moved.Accumulate(frames.view().Rows(0, 100), precision.view().Rows(0, 100), weighted.view().Rows(0, 100), 100);
+  double last = -2.5;
+  for (const double weight : {0.0, 20.0, 200.0, 20000.0}) {
+    const auto result = moved.Estimate(100, {.statistics = &expected, .weight = weight});
+    ASSERT_TRUE(result.estimated);
+    EXPECT_GT(result.transform(0, kDim), last) << weight;
+    last = result.transform(0, kDim);
+  }
+  EXPECT_NEAR(last, 0, 0.1);
+  FmllrEstimator one(kDim);
+  one.Accumulate(frames.view().Rows(0, 1), precision.view().Rows(0, 1), weighted.view().Rows(0, 1), 1);
+  EXPECT_FALSE(one.Estimate(1).estimated) << "no more frames than dimensions";
+  EXPECT_TRUE(one.Estimate(1, {.statistics = &expected, .weight = 0.5}).estimated);
+  EXPECT_FALSE(moved.Estimate(101, {.statistics = &expected, .weight = 1000}).estimated) << "a prior is no speech";
+}
+
 TEST(Fmllr, KeepsTheIdentityWithoutEnoughSpeech) {
   FmllrEstimator estimator(3);
   const auto result = estimator.Estimate();

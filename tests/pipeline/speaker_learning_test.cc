@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "hmm/gmm_fmllr.h"
+#include "pipeline/speaker_transforms.h"
 #include "small_gmm.h"
 #include "temporary_folder.h"
 
@@ -66,13 +67,16 @@ TEST_F(SpeakerLearningTest, TheFirstUtteranceGivesWhatEstimatingFromItGives) {
   ASSERT_NE(learning.transform(), nullptr);
   const std::vector<int32_t> alignment = FirstPassAlignment(features);
   ASSERT_FALSE(alignment.empty());
+  const hmm::FmllrPrior prior{.statistics = &model_->expected_speech(), .weight = kSpeakerPriorFrames};
   ExpectNear(*learning.transform(),
-             hmm::EstimateSpeakerTransform(gmm_, {{testing::InParts(features, alignment)}}, 300));
+             hmm::EstimateSpeakerTransform(gmm_, {{testing::InParts(features, alignment)}}, 30, prior));
 }
 
 TEST_F(SpeakerLearningTest, AnEstimateWaitsForMoreSpeech) {
   SpeakerLearning learning(*model_);
-  EXPECT_FALSE(learning.Learn(RandomMatrix(200, kDim, 1), Said())) << "too little";
+  decode::Recognition hardly_sure = Said();
+  for (int word = 3; word < kPhones; ++word) hardly_sure.confidences[static_cast<size_t>(word)] = 0.1;
+  EXPECT_FALSE(learning.Learn(RandomMatrix(200, kDim, 1), hardly_sure)) << "too little";
   EXPECT_GT(learning.learnt().heard.posterior, 0);
   EXPECT_TRUE(learning.Learn(RandomMatrix(600, kDim, 2), Said()));
   const double estimated_from = learning.learnt().estimated_from;
