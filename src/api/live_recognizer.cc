@@ -45,6 +45,7 @@ LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& 
       rules_(Rules(options)),
       callback_(std::move(callback)),
       front_end_(FrontEndOf(model)),
+      slides_mean_(SlidesMean(model)),
       own_bias_(bias == nullptr ? decode::MakeBias(graph, recognize.bias) : nullptr),
       recognizer_(graph, model.hmm(), recognize, rescorer, bias != nullptr ? bias : own_bias_.get()),
       activity_(activity) {
@@ -54,7 +55,7 @@ LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& 
 void LiveRecognizer::BeginAudio() {
   const feat::SpeakerMean mean = memory_ != nullptr ? memory_->mean : feat::SpeakerMean();
   frames_ = std::make_unique<feat::FrontEndStream>(front_end_, /*utterance=*/0, mean);
-  if (SlidesMean(model_)) {
+  if (slides_mean_) {
     cmvn_ = std::make_unique<feat::SlidingCmvnStream>(front_end_.dim(), options_.cmvn, mean);
   }
   if (activity_ != nullptr) {

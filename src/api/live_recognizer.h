@@ -133,6 +133,7 @@ class LiveRecognizer {
   std::vector<decode::EndpointRule> rules_;
   Callback callback_;
   feat::FrontEnd front_end_;
+  const bool slides_mean_;
   feat::AudioCheck check_;
   std::unique_ptr<feat::FrontEndStream> frames_;
   std::unique_ptr<feat::SlidingCmvnStream> cmvn_;  // null: nothing is to be taken out

@@ -162,17 +162,10 @@ void SlidingCmvnStream::Add(int64_t frame, double sign) {
 }
 
 void SlidingCmvnStream::SumWithSpeaker(SpeakerMean& all) const {
-  const auto here = static_cast<double>(end_ - begin_);
-  const double earlier = std::min(speaker_.frames, std::max(0.0, static_cast<double>(options_.window) - here));
-  all.frames = here + earlier;
+  all.frames = static_cast<double>(end_ - begin_);
   all.sum = sum_;
   all.square = square_;
-  if (earlier == 0) return;
-  const double share = earlier / speaker_.frames;
-  for (size_t d = 0; d < sum_.size(); ++d) {
-    all.sum[d] += share * speaker_.sum[d];
-    all.square[d] += share * speaker_.square[d];
-  }
+  FillUp(speaker_, static_cast<double>(options_.window) - all.frames, all);
 }
 
 SpeakerMean SlidingCmvnStream::speaker() const {

@@ -41,9 +41,8 @@ void OnlineMean::TakeOut(MatrixView frames) {
 
 SpeakerMean OnlineMean::speaker() const {
   const auto here = static_cast<double>(std::min<int64_t>(options_.window, num_frames_));
-  const double earlier = std::min(speaker_.frames, static_cast<double>(options_.window) - here);
-  SpeakerMean mean{.frames = here + earlier, .sum = sum_};
-  for (size_t d = 0; earlier > 0 && d < sum_.size(); ++d) mean.sum[d] += earlier / speaker_.frames * speaker_.sum[d];
+  SpeakerMean mean{.frames = here, .sum = sum_};
+  FillUp(speaker_, static_cast<double>(options_.window) - here, mean);
   if (mean.frames == 0) mean.sum.clear();
   return mean;
 }

@@ -14,4 +14,8 @@ struct SpeakerMean {
   bool operator==(const SpeakerMean&) const = default;
 };
 
+/// Adds to the sums of a window as many of the speaker's earlier frames as there is room for in it (frames; below 0:
+/// none).
+void FillUp(const SpeakerMean& earlier, double room, SpeakerMean& window);
+
 }  // namespace antiphon::feat
