@@ -265,8 +265,7 @@ class Transcriber {
       const fs::path path = PathOf(file, transcript, *format);
       if (!MayBeByHand(*format) || !fs::exists(path)) continue;
       Throw<InputError>(
-          "'{}' is there already, perhaps written by hand: --out FOLDER writes elsewhere, --overwrite "
-          "replaces it",
+          "'{}' is there already, perhaps written by hand: --out FOLDER writes elsewhere, --overwrite replaces it",
           path.string());
     }
   }

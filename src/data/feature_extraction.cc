@@ -193,8 +193,7 @@ void Remark(const FeatureExtractionResult& result, int lowest_rate, bool for_mod
   if (result.channels_mixed > 0) {
     log::Warn(
         "{} utterances are the mean of their recordings' channels; --channels each (decode, align, prepare) makes each "
-        "an "
-        "utterance of its own, --channel (features) takes one of them",
+        "an utterance of its own, --channel (features) takes one of them",
         result.channels_mixed);
   }
 }
