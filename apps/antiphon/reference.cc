@@ -1,6 +1,7 @@
 // All options of all commands and components in Markdown, from the same descriptions as the help pages.
 #include <algorithm>
 #include <cctype>
+#include <sstream>
 
 #include "comm/cluster.h"
 #include "command_line.h"
@@ -92,12 +93,29 @@ std::string ByTable(const std::vector<OptionDescription>& options, const std::st
   return text;
 }
 
+// Commands that are longer than a line of a page go on in the next, with an option.
+std::string InLines(const std::string& commands) {
+  constexpr size_t kColumns = 100;
+  std::string text;
+  std::istringstream lines(commands);
+  for (std::string line; std::getline(lines, line);) {
+    while (line.size() > kColumns) {
+      const size_t end = line.rfind(" --", kColumns - 2);
+      if (end == std::string::npos || line.find_first_not_of(' ') > end) break;
+      text += line.substr(0, end) + " \\\n";
+      line = "  " + line.substr(end + 1);
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
 std::string CommandSection(const std::string& name) {
   const auto command = CommandRegistry::Get().Create(name);
   const CommandInfo& info = command->info();
   std::string text = fmt::format("## antiphon {}\n\n", name);
   text += Filled(Sentence(info.summary + (info.description.empty() ? "." : ". " + info.description)));
-  text += fmt::format("<!-- options only: from the help page -->\n```sh\n{}\n```\n\n", info.example);
+  text += fmt::format("<!-- options only: from the help page -->\n```sh\n{}```\n\n", InLines(info.example));
   if (!info.positionals.empty()) {
     text += Filled(fmt::format("In this order without their names: `{}`.", fmt::join(info.positionals, "`, `")));
     text += "\n\n";
