@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "feat/mpeg_frames.h"
 
 namespace antiphon::feat {
 namespace {
@@ -89,6 +90,10 @@ SoundFile::SoundFile(const std::filesystem::path& path) : name_(path.string()) {
       OpenBytes();
     }
   }
+  if (is_regular && IsMpeg()) {
+    mapped_.emplace(path);
+    TellLength(mapped_->bytes());
+  }
   FindLength();
 }
 
@@ -99,6 +104,7 @@ SoundFile::SoundFile(std::span<const std::byte> bytes, std::string name) : name_
     bytes_.to_the_end = true;
     OpenBytes();
   }
+  if (IsMpeg()) TellLength(bytes);
   FindLength();
 }
 
@@ -113,12 +119,22 @@ void SoundFile::OpenBytes() {
   Open(open, /*twice=*/true);
 }
 
+void SoundFile::TellLength(std::span<const std::byte> file) {
+  const MpegFrames frames = FindMpegFrames(file);
+  if (frames.tells_length) return;
+  tells_length_ = frames.count > 0;
+  if (!tells_length_) return;
+  const auto stream = file.subspan(frames.begin);
+  bytes_ = {.bytes = stream, .before = MpegLengthFrame(stream, frames.count)};
+  OpenBytes();
+}
+
 bool SoundFile::ClaimsNothing() const { return is_known() && info_.frames == 0 && LengthOfData().claimed == 0; }
 
 // What only the end will say stays unknown.
 void SoundFile::FindLength() {
   const bool to_the_end = once_ && LengthOfData().claimed >= kToTheEnd;
-  if (is_known() && !to_the_end && info_.frames <= kMostSamples) num_samples_ = info_.frames;
+  if (is_known() && tells_length_ && !to_the_end && info_.frames <= kMostSamples) num_samples_ = info_.frames;
 }
 
 int64_t SoundFile::CountSamples() const {
@@ -145,22 +161,28 @@ std::string SoundFile::Format() const {
   return text;
 }
 
+void SoundFile::Bytes::Copy(size_t count, char* to) const {
+  const auto begin = static_cast<size_t>(position);
+  const size_t first = begin < before.size() ? before.copy(to, count, begin) : 0;
+  const size_t behind = begin + first - before.size();
+  std::memcpy(to + first, bytes.data() + behind, count - first);
+}
+
 SF_VIRTUAL_IO SoundFile::ReadingBytes() {
   static const auto self = [](void* pointer) -> Bytes& { return *static_cast<Bytes*>(pointer); };
-  static const auto size = [](const Bytes& file) { return static_cast<sf_count_t>(file.bytes.size()); };
-  return {.get_filelen = [](void* pointer) { return size(self(pointer)); },
+  return {.get_filelen = [](void* pointer) { return self(pointer).size(); },
           .seek =
               [](sf_count_t offset, int whence, void* pointer) {
                 Bytes& file = self(pointer);
-                const sf_count_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? file.position : size(file);
-                return file.position = std::clamp<sf_count_t>(base + offset, 0, size(file));
+                const sf_count_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? file.position : file.size();
+                return file.position = std::clamp<sf_count_t>(base + offset, 0, file.size());
               },
           .read =
               [](void* to, sf_count_t count, void* pointer) {
                 Bytes& file = self(pointer);
-                count = std::min(count, size(file) - file.position);
+                count = std::min(count, file.size() - file.position);
                 if (count <= 0) return sf_count_t{0};
-                std::memcpy(to, file.bytes.data() + file.position, static_cast<size_t>(count));
+                file.Copy(static_cast<size_t>(count), static_cast<char*>(to));
                 // libsndfile reads to the end where RIFF's length, of bytes 4 to 7, is 8 and that of the samples 0.
                 for (sf_count_t at = 4; file.to_the_end && at < 8; ++at) {
                   const sf_count_t i = at - file.position;

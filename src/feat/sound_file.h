@@ -46,7 +46,10 @@ class SoundFile : public SoundSource {
  private:
   struct Bytes {
     std::span<const std::byte> bytes;
+    std::string before = {};  // that libsndfile reads in front of them
     sf_count_t position = 0;
+    sf_count_t size() const { return static_cast<sf_count_t>(before.size() + bytes.size()); }
+    void Copy(size_t count, char* to) const;  // from `position` on
     bool to_the_end = false;  // read so that libsndfile takes the samples to reach to the end
   };
   // Of the samples, in bytes.
@@ -63,12 +66,16 @@ class SoundFile : public SoundSource {
   void Open(const std::function<SNDFILE*()>& open, bool twice);
   void OpenBytes();
   bool ClaimsNothing() const;
+  bool IsMpeg() const { return is_known() && (info_.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG; }
+  // Of an MP3 that does not tell how long it is.
+  void TellLength(std::span<const std::byte> file);
   void Check(bool empty) const;
   DataLength LengthOfData() const;
   void FindLength();
 
   std::string name_;
   std::optional<MappedFile> mapped_;  // of `bytes_` if they are those of a file
+  bool tells_length_ = true;
   Bytes bytes_;
   bool once_ = false;  // a pipe
   int64_t read_ = 0;   // samples up to now
