@@ -1,8 +1,10 @@
 #include "data/audio_files.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -58,8 +60,14 @@ AudioFiles::AudioFiles(const fs::path& folder) : folder_(folder), with_ffmpeg_(f
   }
   std::vector<fs::path> found;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file(error)) found.push_back(entry.path().lexically_relative(folder));
+    const fs::path relative = entry.path().lexically_relative(folder);
+    if (entry.is_regular_file(error)) {
+      found.push_back(relative);
+    } else if (entry.is_symlink(error) && !entry.exists(error) && (IsAudioName(relative) || IsOtherSound(relative))) {
+      dead_links_.push_back(relative.string());
+    }
   }
+  std::sort(dead_links_.begin(), dead_links_.end());
   std::sort(found.begin(), found.end());
   std::set<fs::path> without_endings;  // of what needs no ffmpeg
   for (const fs::path& relative : found) {
@@ -75,7 +83,7 @@ AudioFiles::AudioFiles(const fs::path& folder) : folder_(folder), with_ffmpeg_(f
     }
   }
   if (!paths_.empty()) return;
-  const std::string remark = RemarkOnFormats();
+  const std::string remark = RemarkOnRest();
   Throw<InputError>("'{}' holds no audio files (WAV, FLAC, Ogg, Opus …){}", folder.string(),
                     remark.empty() ? "" : "; " + remark);
 }
@@ -195,21 +203,30 @@ std::string AudioFiles::ShortName(const std::string& path) const {
   return by_name_.at(OneForm(stem)).size() == 1 ? stem : fs::path(path).replace_extension().string();
 }
 
-std::string AudioFiles::RemarkOnFormats() const {
+std::string AudioFiles::RemarkOnRest() const {
+  std::vector<std::string> remarks;
   int files = 0;
-  std::string endings, remark;
+  std::vector<std::string> endings;
   for (const auto& [ending, count] : formats_) {
     files += count;
-    endings += (endings.empty() ? "" : ", ") + ending;
+    endings.push_back(ending);
   }
   if (files > 0) {
-    remark = fmt::format(
+    remarks.push_back(fmt::format(
         "{} files are of formats that cannot be read without ffmpeg ({}): install that, or convert them to WAV or FLAC",
-        files, endings);
+        files, fmt::join(endings, ", ")));
   }
-  if (doubles_ == 0) return remark;
-  return fmt::format("{}{}{} of a format that needs ffmpeg left out, for a WAV, FLAC, Ogg, Opus … of the same name",
-                     remark, remark.empty() ? "" : "; ", doubles_ == 1 ? "1 file" : fmt::format("{} files", doubles_));
+  if (doubles_ > 0) {
+    remarks.push_back(fmt::format("{} of a format that needs ffmpeg left out, for a WAV, FLAC, Ogg, Opus … of the same "
+                                  "name",
+                                  doubles_ == 1 ? "1 file" : fmt::format("{} files", doubles_)));
+  }
+  if (!dead_links_.empty()) {
+    remarks.push_back(dead_links_.size() == 1 ? fmt::format("the link '{}' leads nowhere", dead_links_[0])
+                                              : fmt::format("{} links lead nowhere, the first: '{}'",
+                                                            dead_links_.size(), dead_links_[0]));
+  }
+  return fmt::format("{}", fmt::join(remarks, "; "));
 }
 
 std::vector<std::string> RecordingsIn(const std::vector<std::string>& places) {
@@ -222,19 +239,26 @@ std::vector<std::string> RecordingsIn(const std::vector<std::string>& places) {
     }
     const AudioFiles files(place);
     for (const std::string& path : files.paths()) recordings.push_back(files.folder() / path);
-    if (const std::string remark = files.RemarkOnFormats(); !remark.empty()) log::Warn("'{}': {}", place, remark);
+    if (const std::string remark = files.RemarkOnRest(); !remark.empty()) log::Warn("'{}': {}", place, remark);
   }
   return recordings;
 }
 
 std::vector<std::string> NamesOfRecordings(const std::vector<std::string>& files) {
-  const auto stem = [](const std::string& file) { return fs::path(file).stem().string(); };
-  std::map<std::string, int> times;
-  for (const std::string& file : files) ++times[CleanId(stem(file))];
-  std::vector<std::string> names;
-  for (const std::string& file : files) {
-    const bool is_alone = times[CleanId(stem(file))] == 1;
-    names.push_back(is_alone ? stem(file) : fs::path(file).lexically_normal().replace_extension().string());
+  using NameOf = std::string (*)(const fs::path& file);
+  constexpr NameOf kStem = [](const fs::path& file) { return file.stem().string(); };
+  constexpr NameOf kWithFolders = [](const fs::path& file) { return fs::path(file).replace_extension().string(); };
+  constexpr NameOf kWhole = [](const fs::path& file) { return file.string(); };
+  std::vector<std::string> names(files.size());
+  std::vector<size_t> alike(files.size());
+  std::iota(alike.begin(), alike.end(), size_t{0});
+  for (const NameOf name_of : {kStem, kWithFolders, kWhole}) {
+    std::map<std::string, int> times;
+    for (const size_t i : alike) {
+      names[i] = name_of(fs::path(files[i]).lexically_normal());
+      ++times[CleanId(names[i])];
+    }
+    std::erase_if(alike, [&](size_t i) { return times[CleanId(names[i])] == 1; });
   }
   return names;
 }

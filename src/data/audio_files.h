@@ -32,8 +32,8 @@ class AudioFiles {
   const std::set<std::string>& paths() const { return paths_; }
   /// Those that nobody asked for.
   const std::set<std::string>& unused() const { return unused_; }
-  /// "3 files are of formats that cannot be read (.m4a): …", what was left out as a double, or "".
-  std::string RemarkOnFormats() const;
+  /// What was left out, and why: formats that cannot be read, doubles, links that lead nowhere; or "".
+  std::string RemarkOnRest() const;
 
  private:
   void Add(const std::filesystem::path& relative, bool is_read);
@@ -53,6 +53,7 @@ class AudioFiles {
   std::map<std::string, std::string> folded_;  // by name, whatever its case
   std::map<std::string, int> formats_;         // endings of sound that cannot be read
   int doubles_ = 0;                            // files that have another's name, and need ffmpeg
+  std::vector<std::string> dead_links_;        // called as audio is
   bool with_ffmpeg_;
 };
 
@@ -60,7 +61,7 @@ class AudioFiles {
 /// folder has none.
 std::vector<std::string> RecordingsIn(const std::vector<std::string>& places);
 /// What recordings are called beside each other: without ending; with the folders where several, written as ids, have
-/// the same name. Some stay alike: a file that is there twice, and those that differ in their endings alone.
+/// the same name; with the ending where that alone differs. A file that is there twice has one name.
 std::vector<std::string> NamesOfRecordings(const std::vector<std::string>& files);
 
 /// Whether a file is audio of a format of libsndfile, by the ending of its name.

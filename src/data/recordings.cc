@@ -72,7 +72,7 @@ DataDir DataDirOfRecordings(const fs::path& place, const PrepareOptions& options
     }
   }
   dir.AddUtterances(std::move(utterances));
-  if (const std::string remark = files.RemarkOnFormats(); !remark.empty()) {
+  if (const std::string remark = files.RemarkOnRest(); !remark.empty()) {
     problems.push_back({place.string(), remark, false});
   }
   if (dir.utterances().empty()) {
