@@ -30,9 +30,9 @@ struct Header {
   bool is_padded = false;
   int channels = 0;
 
-  bool operator==(const Header&) const = default;
   bool IsOfStream(const Header& first) const {
-    return version == first.version && frequency_index == first.frequency_index;
+    return version == first.version && frequency_index == first.frequency_index &&
+           (channels == kMono) == (first.channels == kMono);
   }
   size_t Bytes() const {
     static constexpr std::array<int, 15> kOf1 = {0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320};
@@ -87,12 +87,25 @@ size_t NextFrame(std::span<const std::byte> file, size_t at, const std::optional
   return file.size();
 }
 
-bool TellsLength(std::span<const std::byte> file, size_t at, const Header& header) {
-  if (TextAt(file, at + kHeaderBytes + 32, 4) == "VBRI") return true;
+// What a first frame without sound says.
+enum class Tag { kNone, kLength, kOther };
+
+Tag TagOf(std::span<const std::byte> file, size_t at, const Header& header) {
+  if (TextAt(file, at + kHeaderBytes + 32, 4) == "VBRI") return Tag::kOther;  // which libsndfile does not read
   const size_t tag = at + header.LengthAt();
   const std::string_view name = TextAt(file, tag, 4);
+  if ((name != "Xing" && name != "Info") || tag + 12 > file.size()) return Tag::kNone;
   constexpr int kHasFrames = 1;
-  return (name == "Xing" || name == "Info") && tag + 8 <= file.size() && (At(file, tag + 7) & kHasFrames) != 0;
+  const bool has_frames = (At(file, tag + 7) & kHasFrames) != 0;
+  // An encoder that was stopped leaves 0.
+  const std::string_view frames = TextAt(file, tag + 8, 4);
+  return has_frames && frames != std::string_view("\0\0\0\0", 4) ? Tag::kLength : Tag::kOther;
+}
+
+// Whether a frame of its kind follows, as behind damage that looks like a header none does.
+bool GoesOn(std::span<const std::byte> file, size_t at, const Header& header) {
+  const auto next = HeaderAt(file, at + header.Bytes());
+  return next && next->IsOfStream(header);
 }
 
 }  // namespace
@@ -106,20 +119,27 @@ MpegFrames FindMpegFrames(std::span<const std::byte> file) {
     first = HeaderAt(file, at);
     if (!first) return frames;
   }
-  frames.begin = at;
-  frames.tells_length = TellsLength(file, at, *first);
+  const Tag tag = TagOf(file, at, *first);
+  frames.tells_length = tag == Tag::kLength;
   if (frames.tells_length) return frames;
+  if (tag == Tag::kOther) at += first->Bytes();
+  size_t begin = at;  // of the run
+  const auto end_run = [&] {
+    if (at > begin) frames.runs.push_back(file.subspan(begin, at - begin));
+  };
   while (at < file.size()) {
     const auto header = HeaderAt(file, at);
-    if (!header || !header->IsOfStream(*first)) {
-      at = NextFrame(file, at, first);
-    } else if (at + header->Bytes() > file.size()) {
-      break;
-    } else {
+    if (header && header->IsOfStream(*first)) {
+      if (at + header->Bytes() > file.size()) break;
       ++frames.count;
       at += header->Bytes();
+      continue;
     }
+    frames.is_one_sound = frames.is_one_sound && !(header && GoesOn(file, at, *header));
+    end_run();
+    at = begin = NextFrame(file, at, first);
   }
+  end_run();
   return frames;
 }
 

@@ -1,5 +1,6 @@
-// How long an MP3 is, of which libsndfile guesses it: by the rate of its first frame, unless that one tells the length.
-// Of a stream with a varying rate it guesses wrong, and reads no further than it guessed.
+// The frames of an MP3. libsndfile takes from a tag in the first one how long the sound is; without one it guesses by
+// the size of the first frame, and reads no further than it guessed. Of a rate that varies it guesses wrong. Here the
+// frames are counted.
 //
 // Units: frames of MPEG (576 or 1152 samples), bytes. Threads: pure functions. Errors: none but for memory.
 // Source: ISO/IEC 11172-3, 13818-3 (headers of frames); ID3v2.4 (tags before them).
@@ -9,17 +10,21 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace antiphon::feat {
 
 struct MpegFrames {
-  size_t begin = 0;           // of the first
-  bool tells_length = false;  // the first says how many follow; they are not counted then
-  int64_t count = 0;          // whole ones; 0: it is no layer III, or of free format
+  bool tells_length = false;  // the first says how many follow (Xing); they are not looked for then
+  bool is_one_sound = true;   // false: its sampling rate, or its number of channels, changes on the way
+  int64_t count = 0;          // whole ones with sound; 0: it is no layer III, or of free format
+  std::vector<std::span<const std::byte>> runs;  // them, without what lies between: tags, damage
 };
+/// In a file, whatever else it holds.
 MpegFrames FindMpegFrames(std::span<const std::byte> file);
 
-/// A frame without sound that tells how many follow, as many encoders begin with ("Xing"). `first`: the first of them.
+/// A frame without sound that tells how many follow, as many encoders begin with. `first`: the first of them. A decoder
+/// that knows the length leaves out its own delay, too, 529 samples at the beginning.
 std::string MpegLengthFrame(std::span<const std::byte> first, int64_t count);
 
 }  // namespace antiphon::feat

@@ -86,22 +86,23 @@ SoundFile::SoundFile(const std::filesystem::path& path) : name_(path.string()) {
   if (is_regular && ClaimsNothing()) {
     mapped_.emplace(path);
     if (HasSamplesBehindNone(TextOf(mapped_->bytes()))) {
-      bytes_ = {.bytes = mapped_->bytes(), .position = 0, .to_the_end = true};
+      seen_ = {.pieces = {mapped_->bytes()}, .to_the_end = true};
       OpenBytes();
     }
   }
   if (is_regular && IsMpeg()) {
     mapped_.emplace(path);
-    TellLength(mapped_->bytes());
+    if (!TellLength(mapped_->bytes())) mapped_.reset();
   }
   FindLength();
 }
 
-SoundFile::SoundFile(std::span<const std::byte> bytes, std::string name) : name_(std::move(name)), bytes_{bytes} {
+SoundFile::SoundFile(std::span<const std::byte> bytes, std::string name)
+    : name_(std::move(name)), given_(bytes), seen_{.pieces = {bytes}} {
   OpenBytes();
   Check(bytes.empty());
   if (ClaimsNothing() && HasSamplesBehindNone(TextOf(bytes)) && !HoldsAnother(TextOf(bytes))) {
-    bytes_.to_the_end = true;
+    seen_.to_the_end = true;
     OpenBytes();
   }
   if (IsMpeg()) TellLength(bytes);
@@ -111,22 +112,37 @@ SoundFile::SoundFile(std::span<const std::byte> bytes, std::string name) : name_
 void SoundFile::OpenBytes() {
   SF_VIRTUAL_IO reading = ReadingBytes();
   const auto open = [&] {
-    bytes_.position = 0;
-    return sf_open_virtual(&reading, SFM_READ, &info_, &bytes_);
+    seen_.position = 0;
+    return sf_open_virtual(&reading, SFM_READ, &info_, &seen_);
   };
   file_ = nullptr;
   info_ = {};
   Open(open, /*twice=*/true);
 }
 
-void SoundFile::TellLength(std::span<const std::byte> file) {
+// In a container too, as WAV.
+bool SoundFile::IsMpeg() const {
+  if (!is_known()) return false;
+  const int kind = info_.format & SF_FORMAT_SUBMASK;
+  return (info_.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG || kind == SF_FORMAT_MPEG_LAYER_III;
+}
+
+bool SoundFile::TellLength(std::span<const std::byte> file) {
   const MpegFrames frames = FindMpegFrames(file);
-  if (frames.tells_length) return;
+  if (frames.tells_length) return false;
+  if (!frames.is_one_sound) {
+    Throw<InputError>(
+        "'{}' is put together of parts with different sampling rates or channels: write it as one, with ffmpeg for "
+        "example, to WAV or FLAC",
+        name_);
+  }
   tells_length_ = frames.count > 0;
-  if (!tells_length_) return;
-  const auto stream = file.subspan(frames.begin);
-  bytes_ = {.bytes = stream, .before = MpegLengthFrame(stream, frames.count)};
+  if (!tells_length_) return false;
+  length_frame_ = MpegLengthFrame(frames.runs.front(), frames.count);
+  seen_ = {.pieces = {std::as_bytes(std::span(length_frame_))}};
+  seen_.pieces.insert(seen_.pieces.end(), frames.runs.begin(), frames.runs.end());
   OpenBytes();
+  return true;
 }
 
 bool SoundFile::ClaimsNothing() const { return is_known() && info_.frames == 0 && LengthOfData().claimed == 0; }
@@ -143,8 +159,8 @@ int64_t SoundFile::CountSamples() const {
     Throw<InputError>(
         "how long '{}' is only its end says, and it can be read but once, as a pipe; write it to a file first", name_);
   }
-  const auto again = bytes_.bytes.empty() ? std::make_unique<SoundFile>(std::filesystem::path(name_))
-                                          : std::make_unique<SoundFile>(bytes_.bytes, name_);
+  const auto again = given_.empty() ? std::make_unique<SoundFile>(std::filesystem::path(name_))
+                                    : std::make_unique<SoundFile>(given_, name_);
   std::vector<float> block(static_cast<size_t>(kCountedAtOnce * info_.channels));
   while (again->Read(kCountedAtOnce, block.data()) > 0) {
   }
@@ -161,11 +177,21 @@ std::string SoundFile::Format() const {
   return text;
 }
 
-void SoundFile::Bytes::Copy(size_t count, char* to) const {
-  const auto begin = static_cast<size_t>(position);
-  const size_t first = begin < before.size() ? before.copy(to, count, begin) : 0;
-  const size_t behind = begin + first - before.size();
-  std::memcpy(to + first, bytes.data() + behind, count - first);
+sf_count_t SoundFile::Bytes::size() const {
+  sf_count_t size = 0;
+  for (const auto piece : pieces) size += std::ssize(piece);
+  return size;
+}
+
+void SoundFile::Bytes::Copy(sf_count_t count, char* to) const {
+  sf_count_t skip = position;
+  for (const auto piece : pieces) {
+    const sf_count_t here = std::clamp<sf_count_t>(std::ssize(piece) - skip, 0, count);
+    if (here > 0) std::memcpy(to, piece.data() + skip, static_cast<size_t>(here));
+    skip = std::max<sf_count_t>(0, skip - std::ssize(piece));
+    to += here;
+    count -= here;
+  }
 }
 
 SF_VIRTUAL_IO SoundFile::ReadingBytes() {
@@ -182,7 +208,7 @@ SF_VIRTUAL_IO SoundFile::ReadingBytes() {
                 Bytes& file = self(pointer);
                 count = std::min(count, file.size() - file.position);
                 if (count <= 0) return sf_count_t{0};
-                file.Copy(static_cast<size_t>(count), static_cast<char*>(to));
+                file.Copy(count, static_cast<char*>(to));
                 // libsndfile reads to the end where RIFF's length, of bytes 4 to 7, is 8 and that of the samples 0.
                 for (sf_count_t at = 4; file.to_the_end && at < 8; ++at) {
                   const sf_count_t i = at - file.position;

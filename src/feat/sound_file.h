@@ -44,13 +44,14 @@ class SoundFile : public SoundSource {
   int64_t Read(int64_t count, float* out) override;
 
  private:
+  // A file as libsndfile is to see it: pieces of memory, one behind the other.
   struct Bytes {
-    std::span<const std::byte> bytes;
-    std::string before = {};  // that libsndfile reads in front of them
+    std::vector<std::span<const std::byte>> pieces = {};
     sf_count_t position = 0;
-    sf_count_t size() const { return static_cast<sf_count_t>(before.size() + bytes.size()); }
-    void Copy(size_t count, char* to) const;  // from `position` on
     bool to_the_end = false;  // read so that libsndfile takes the samples to reach to the end
+
+    sf_count_t size() const;
+    void Copy(sf_count_t count, char* to) const;  // from `position` on, of what is there
   };
   // Of the samples, in bytes.
   struct DataLength {
@@ -66,17 +67,19 @@ class SoundFile : public SoundSource {
   void Open(const std::function<SNDFILE*()>& open, bool twice);
   void OpenBytes();
   bool ClaimsNothing() const;
-  bool IsMpeg() const { return is_known() && (info_.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG; }
-  // Of an MP3 that does not tell how long it is.
-  void TellLength(std::span<const std::byte> file);
+  bool IsMpeg() const;
+  // Of MPEG's sound, whose first frame may not say it; false if it does.
+  bool TellLength(std::span<const std::byte> file);
   void Check(bool empty) const;
   DataLength LengthOfData() const;
   void FindLength();
 
   std::string name_;
-  std::optional<MappedFile> mapped_;  // of `bytes_` if they are those of a file
+  std::optional<MappedFile> mapped_;  // of `seen_` if they are those of a file
+  std::span<const std::byte> given_;  // bytes in the place of a file
+  std::string length_frame_;          // that an MP3 lacks
   bool tells_length_ = true;
-  Bytes bytes_;
+  Bytes seen_;
   bool once_ = false;  // a pipe
   int64_t read_ = 0;   // samples up to now
   std::optional<int64_t> num_samples_;

@@ -27,6 +27,8 @@ std::vector<float> NoiseAndSilence(int channels) {
   return samples;
 }
 
+std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+
 class Mp3 : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -44,13 +46,10 @@ class Mp3 : public ::testing::TestWithParam<int> {
     tagged_ = ReadFile(path_);
     ASSERT_TRUE(FindMpegFrames(Bytes(tagged_)).tells_length);
     // All but the frame with the length.
-    const size_t begin = FindMpegFrames(Bytes(tagged_)).begin;
-    const std::string sync = tagged_.substr(begin, 2);
-    plain_ = tagged_.substr(tagged_.find(sync, begin + 100));
+    plain_ = tagged_.substr(tagged_.find(tagged_.substr(0, 2), 100));
     ASSERT_FALSE(FindMpegFrames(Bytes(plain_)).tells_length);
   }
 
-  static std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
   std::filesystem::path Put(const std::string& bytes) const {
     WriteFileAtomically(path_, bytes);
     return path_;
@@ -63,10 +62,13 @@ class Mp3 : public ::testing::TestWithParam<int> {
 
 TEST_P(Mp3, IsReadToItsEndIfNothingSaysHowLongItIs) {
   constexpr double kFrames = 3 * 576;  // of the encoder's delay, which only the tag tells
-  for (const std::string& bytes : {tagged_, plain_, "ID3\x04" + std::string(5, '\0') + "\x14" + std::string(20, '\0') + plain_}) {
+  std::string stopped = tagged_;       // its encoder: the tag's number of frames is still 0
+  stopped.replace(std::min(tagged_.find("Xing"), tagged_.find("Info")) + 8, 4, 4, '\0');
+  const std::string names = "ID3\x04" + std::string(5, '\0') + "\x14" + std::string(20, '\0');
+  for (const std::string& bytes : {tagged_, plain_, stopped, names + plain_ + "TAG" + std::string(125, ' ')}) {
     const Waveform wave = ReadAudio(Put(bytes));
     EXPECT_NEAR(static_cast<double>(wave.samples.size()), 8 * kMp3Hz, kFrames);
-    EXPECT_NEAR(ProbeAudio(path_).num_samples, wave.samples.size(), 0);
+    EXPECT_EQ(ProbeAudio(path_).num_samples, std::ssize(wave.samples));
     EXPECT_EQ(ReadAudio(Bytes(bytes), "a.mp3").samples, wave.samples);
     // The noise is where it was.
     const auto loudest = [&](double begin_s, double end_s) {
@@ -86,13 +88,81 @@ TEST_P(Mp3, HasWhatIsThereOfIt) {
   const size_t samples = ReadAudio(Put(half)).samples.size();
   EXPECT_GT(samples, 1U * kMp3Hz);
   EXPECT_LT(samples, 4U * kMp3Hz);
-  // Damage in the middle costs what is damaged.
+  // What is no frame, in the middle, costs a frame or two: names and a picture, as of a file put behind another one.
+  const size_t middle = plain_.find(plain_.substr(0, 2), plain_.size() / 4);
   std::string damaged = plain_;
-  damaged.replace(plain_.size() / 4, 40, 40, '\x55');
-  EXPECT_GT(ReadAudio(Put(damaged)).samples.size(), 7U * kMp3Hz);
+  damaged.insert(middle, std::string(5000, '\x55'));
+  EXPECT_GT(ReadAudio(Put(damaged)).samples.size(), 7.5 * kMp3Hz);
+  damaged = plain_;
+  damaged[middle] = damaged[middle + 1] = '\0';
+  EXPECT_GT(ReadAudio(Put(damaged)).samples.size(), 7.5 * kMp3Hz);
 }
 
 INSTANTIATE_TEST_SUITE_P(Channels, Mp3, ::testing::Values(1, 2));
+
+// Of frames without sound: `second` to `fourth` are the bytes of their headers.
+std::string Frames(int count, size_t bytes, char second, char third, char fourth) {
+  std::string frames;
+  for (int i = 0; i < count; ++i) {
+    const std::string header = {'\xff', second, third, fourth};
+    frames += header + std::string(bytes - header.size(), '\0');
+  }
+  return frames;
+}
+
+struct Kind {
+  size_t bytes;  // 144 or 72 times the rate by Hz
+  char second, third, fourth;
+};
+constexpr Kind kKinds[] = {
+    {417, '\xfb', '\x90', '\xc0'},   // MPEG 1, 128 kbit/s, 44.1 kHz, mono
+    {418, '\xfb', '\x92', '\x40'},   // the same padded, stereo
+    {1440, '\xfb', '\xe8', '\xc0'},  // 320 kbit/s, 32 kHz
+    {288, '\xf3', '\x88', '\xc0'},   // MPEG 2, 64 kbit/s, 16 kHz
+    {104, '\xe3', '\x20', '\xc0'},   // MPEG 2.5, 16 kbit/s, 11.025 kHz
+};
+
+TEST(MpegFrames, AreCounted) {
+  for (const Kind& kind : kKinds) {
+    const std::string frames = Frames(7, kind.bytes, kind.second, kind.third, kind.fourth);
+    const auto found = FindMpegFrames(Bytes(frames));
+    EXPECT_EQ(found.count, 7) << kind.bytes;
+    EXPECT_EQ(found.runs.size(), 1U);
+    // A frame made for them is of their kind, and tells that they are seven.
+    const std::string with_length = MpegLengthFrame(Bytes(frames), 7) + frames;
+    EXPECT_TRUE(FindMpegFrames(Bytes(with_length)).tells_length);
+    // Cut short: without the last; behind a tag with a footer; with what is no frame between.
+    EXPECT_EQ(FindMpegFrames(Bytes(frames.substr(0, frames.size() - 1))).count, 6);
+    const std::string tag =
+        "ID3\x04" + std::string(1, '\0') + "\x10" + std::string(3, '\0') + "\x02xx" + std::string(10, 'f');
+    EXPECT_EQ(FindMpegFrames(Bytes(tag + frames)).count, 7);
+    const std::string parted = frames + std::string(3000, 'x') + frames;
+    EXPECT_EQ(FindMpegFrames(Bytes(parted)).runs.size(), 2U);
+    EXPECT_EQ(FindMpegFrames(Bytes(parted)).count, 14);
+  }
+}
+
+TEST(MpegFrames, OfASecondSoundAreNone) {
+  for (const Kind& first : kKinds) {
+    for (const Kind& second : kKinds) {
+      const std::string both = Frames(3, first.bytes, first.second, first.third, first.fourth) +
+                               Frames(3, second.bytes, second.second, second.third, second.fourth);
+      EXPECT_EQ(FindMpegFrames(Bytes(both)).is_one_sound, &first == &second) << first.bytes << " " << second.bytes;
+    }
+  }
+}
+
+TEST(MpegFrames, WithoutSoundAreLeftOut) {
+  std::string frames = Frames(7, 417, '\xfb', '\x90', '\xc0');
+  frames.replace(4 + 32, 4, "VBRI");
+  EXPECT_EQ(FindMpegFrames(Bytes(frames)).count, 6);
+  frames = Frames(7, 417, '\xfb', '\x90', '\xc0');
+  frames.replace(4 + 17, 4, "Xing");  // says nothing more
+  EXPECT_EQ(FindMpegFrames(Bytes(frames)).count, 6);
+  EXPECT_EQ(FindMpegFrames(Bytes(std::string(5000, '\xff'))).count, 0);
+  EXPECT_EQ(FindMpegFrames(Bytes(Frames(7, 417, '\xfd', '\x90', '\xc0'))).count, 0) << "layer II";
+  EXPECT_EQ(FindMpegFrames({}).count, 0);
+}
 
 }  // namespace
 }  // namespace antiphon::feat
