@@ -63,7 +63,8 @@ AudioFiles::AudioFiles(const fs::path& folder) : folder_(folder), with_ffmpeg_(f
     const fs::path relative = entry.path().lexically_relative(folder);
     if (entry.is_regular_file(error)) {
       found.push_back(relative);
-    } else if (entry.is_symlink(error) && !entry.exists(error) && (IsAudioName(relative) || IsOtherSound(relative))) {
+    } else if (entry.status(error).type() == fs::file_type::not_found &&
+               (IsAudioName(relative) || IsOtherSound(relative))) {
       dead_links_.push_back(relative.string());
     }
   }
@@ -217,14 +218,15 @@ std::string AudioFiles::RemarkOnRest() const {
         files, fmt::join(endings, ", ")));
   }
   if (doubles_ > 0) {
-    remarks.push_back(fmt::format("{} of a format that needs ffmpeg left out, for a WAV, FLAC, Ogg, Opus … of the same "
-                                  "name",
-                                  doubles_ == 1 ? "1 file" : fmt::format("{} files", doubles_)));
+    remarks.push_back(
+        fmt::format("{} of a format that needs ffmpeg left out, for a WAV, FLAC, Ogg, Opus … of the same "
+                    "name",
+                    doubles_ == 1 ? "1 file" : fmt::format("{} files", doubles_)));
   }
   if (!dead_links_.empty()) {
-    remarks.push_back(dead_links_.size() == 1 ? fmt::format("the link '{}' leads nowhere", dead_links_[0])
-                                              : fmt::format("{} links lead nowhere, the first: '{}'",
-                                                            dead_links_.size(), dead_links_[0]));
+    remarks.push_back(dead_links_.size() == 1
+                          ? fmt::format("the link '{}' leads nowhere", dead_links_[0])
+                          : fmt::format("{} links lead nowhere, the first: '{}'", dead_links_.size(), dead_links_[0]));
   }
   return fmt::format("{}", fmt::join(remarks, "; "));
 }
