@@ -25,6 +25,8 @@ struct SamplesOptions {
   std::string format = "s16";
   int rate = 0;
   int channel = -1;
+  double start = 0;
+  double end = 0;
   bool header = false;
   int64_t max_memory = 0;
   double max_seconds = 0;
@@ -36,6 +38,8 @@ struct SamplesOptions {
       "of the samples, little endian: 16-bit whole numbers, or 32-bit floating ones in -1 … 1");
     v("rate", rate, Range{0, 384000}, "Hz to convert to; 0: the file's");
     v("channel", channel, Range{-1, 1023}, "from 0; -1: the only one, or the mean of all");
+    v("start", start, Range{0, 1e9}, "seconds into the recording");
+    v("end", end, Range{0, 1e9}, "seconds into the recording; 0: its end");
     v("header", header, "print a line of JSON first: {\"rate\": …, \"channels\": …}");
     v("max-memory", max_memory, Range{0, 1e15},
       "bytes that the process may map at most, for files of strangers; 0: any");
@@ -81,7 +85,11 @@ void WriteSamples(std::span<const float> samples, bool as_floats) {
 void Samples(const SamplesOptions& options, CommandContext& context) {
   if (context.json()) throw UsageError("samples are bytes, not JSON: leave --json out; --header tells the rate");
   LimitThisProcess(options);
-  feat::AudioReader reader(options.input, {.channel = options.channel});
+  if (options.end > 0 && options.end <= options.start) {
+    Throw<UsageError>("--end {} is not behind --start {}", options.end, options.start);
+  }
+  feat::AudioReader reader(options.input,
+                           {.channel = options.channel, .start_s = options.start, .end_s = options.end});
   const int rate_hz = options.rate > 0 ? options.rate : reader.sample_rate_hz();
   if (options.header) {
     std::cout << nlohmann::ordered_json{{"rate", rate_hz}, {"channels", reader.channels_mixed()}}.dump() << "\n";

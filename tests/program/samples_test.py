@@ -50,6 +50,17 @@ class Samples(unittest.TestCase):
         self.assertEqual(json.loads(header)["rate"], 16000)
         self.assertAlmostEqual(len(samples) / 2, 2 * len(self.samples), delta=1)
 
+    def test_writes_a_part(self):
+        rate = system.RATE
+        result = self.run_it(self.wav, "--start", 0.5, "--end", 1.25)
+        self.assertEqual(struct.unpack(f"<{rate * 3 // 4}h", result.stdout), tuple(self.samples[rate // 2:rate * 5 // 4]))
+        result = self.run_it(self.wav, "--start", 1)
+        self.assertEqual(len(result.stdout), 2 * (len(self.samples) - rate))
+        for wrong, said in ((("--start", 2, "--end", 1), b"--end"), (("--start", 99), b"holds no samples")):
+            result = self.run_it(self.wav, *wrong)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(said, result.stderr)
+
     def test_chooses_a_channel(self):
         sides = [value for sample in self.samples for value in (sample, -sample if sample > -32768 else 0)]
         stereo = bytearray(system.wav_bytes(sides))
