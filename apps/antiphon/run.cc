@@ -1,4 +1,7 @@
+#include <stdlib.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -131,6 +134,8 @@ void Run(const RunCommandOptions& options, const std::vector<std::string>& assig
   const bool several = group.num_processes() > 1;
   if (group.process() > 0) return Follow(group, context);
   CheckSteps(recipe);
+  // For scripts that need a command of it.
+  ::setenv("ANTIPHON", std::filesystem::read_symlink("/proc/self/exe").c_str(), 1);
   std::ostream& out = context.out();
   recipe::RecipeRunner runner(
       recipe,
