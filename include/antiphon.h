@@ -108,6 +108,9 @@ const char* antiphon_result_json(const antiphon_result* result);
 const char* antiphon_result_written(const antiphon_result* result);
 /* Why there are no words, for example; usually "". */
 const char* antiphon_result_remark(const antiphon_result* result);
+/* What is wrong with the sound of a recording, in sentences. */
+size_t antiphon_result_num_audio_remarks(const antiphon_result* result);
+const char* antiphon_result_audio_remark(const antiphon_result* result, size_t i);
 /* Of an alignment, for Praat; else "". */
 const char* antiphon_result_textgrid(const antiphon_result* result);
 size_t antiphon_result_num_words(const antiphon_result* result);
@@ -198,7 +201,7 @@ double antiphon_stream_event_end(const antiphon_stream* stream, size_t i);
 antiphon_status antiphon_stream_event_result(const antiphon_stream* stream, size_t i, antiphon_result* result);
 /* As ToJson in antiphon/stream.h describes it. */
 const char* antiphon_stream_event_json(const antiphon_stream* stream, size_t i);
-/* What is wrong with the sound so far, in sentences: silence, clipping. */
+/* What is wrong with the sound so far, in sentences: a narrower band than the model's, silence, clipping. */
 size_t antiphon_stream_num_audio_remarks(antiphon_stream* stream);
 const char* antiphon_stream_audio_remark(const antiphon_stream* stream, size_t i);
 /* What is known of the speaker, for the setting "memory" of a later stream; after antiphon_stream_end. */

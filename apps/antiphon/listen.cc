@@ -32,7 +32,6 @@
 #include "data/audio_files.h"
 #include "data/microphone.h"
 #include "feat/audio.h"
-#include "feat/audio_check.h"
 #include "pipeline/speaker_memory.h"
 #include "report/level_meter.h"
 
@@ -159,19 +158,6 @@ void ReadStandardInput(int rate_hz, Stream& stream, const Print& print) {
   EndHearing(stream, print);
 }
 
-// What a person should know of the file.
-std::vector<std::string> FileRemarks(const feat::AudioReader& reader, int model_hz) {
-  std::vector<std::string> remarks;
-  if (const std::string narrow = feat::NarrowBandRemark(reader.sample_rate_hz(), model_hz); !narrow.empty()) {
-    remarks.push_back(narrow);
-  }
-  if (reader.channels_mixed() > 1) {
-    remarks.push_back(fmt::format("the mean of {} channels is heard; antiphon decode --channels each takes them apart",
-                                  reader.channels_mixed()));
-  }
-  return remarks;
-}
-
 // Thousands of samples at a time, so that frames are scored in large batches.
 void HearFile(feat::AudioReader& reader, Stream& stream, const Print& print) {
   constexpr float kFullScale = 32768;
@@ -236,15 +222,17 @@ class Listening {
       Hear(rate_hz, [&](Stream& stream) { HearMicrophone(options_, rate_hz, stream, print); });
     } else if (options_.input == "-") {
       const int input_hz = options_.rate != 0 ? options_.rate : rate_hz;
-      if (const std::string narrow = feat::NarrowBandRemark(input_hz, rate_hz); !narrow.empty())
-        remarks_.push_back(narrow);
       Hear(input_hz, [&](Stream& stream) { ReadStandardInput(input_hz, stream, print); });
     } else {
       const data::AudioFiles files(options_.input);
       for (const std::string& path : files.paths()) {
         if (files.paths().size() > 1) recording_ = path;
         feat::AudioReader reader(files.folder() / path);
-        for (const std::string& remark : FileRemarks(reader, rate_hz)) remarks_.push_back(About(recording_, remark));
+        if (reader.channels_mixed() > 1) {
+          remarks_.push_back(
+              About(recording_, fmt::format("the mean of {} channels is heard; antiphon transcribe takes them apart",
+                                            reader.channels_mixed())));
+        }
         Hear(reader.sample_rate_hz(), [&](Stream& stream) { HearFile(reader, stream, print); });
       }
     }

@@ -178,6 +178,7 @@ class Transcriber {
           });
     }
     progress_.Finish();
+    TellOfSound();
     context_.SetResult(nlohmann::ordered_json({{"recordings", std::move(json)}}).dump(2));
     return all;
   }
@@ -212,7 +213,10 @@ class Transcriber {
             Recognize(file, NameOf(name, channel), info, channel, 1.0 / static_cast<double>(channels.size()), cores));
       }
       if (std::ranges::all_of(outcome.transcripts, HasNoSpeech)) {
-        Throw<InputError>("'{}': {}", file, outcome.transcripts.front().remark);
+        const pipeline::Transcript& first = outcome.transcripts.front();
+        std::vector<std::string> why = {first.remark};
+        why.insert(why.end(), first.audio_remarks.begin(), first.audio_remarks.end());
+        Throw<InputError>("'{}': {}", file, fmt::join(why, "; "));
       }
       // All channels or none.
       for (const pipeline::Transcript& transcript : outcome.transcripts) Write(file, transcript, outcome);
@@ -246,7 +250,7 @@ class Transcriber {
     };
     cores.Update();
     const Recognition said = recognizer_.RecognizeFile(file, settings);
-    pipeline::Transcript transcript{name, info.duration_s(), said.remark, {}};
+    pipeline::Transcript transcript{name, info.duration_s(), said.remark, {}, said.audio_remarks};
     for (const RecognizedWord& word : options_.written.empty() ? said.words : said.written_words) {
       transcript.words.push_back({word.word, word.start_s, word.end_s, word.confidence});
     }
@@ -288,6 +292,7 @@ class Transcriber {
     for (const pipeline::Transcript& transcript : outcome.transcripts) {
       entry["channels"].push_back(nlohmann::ordered_json::parse(pipeline::ToJson(transcript)));
       if (!transcript.remark.empty()) log::Warn("{}: {}", transcript.name, transcript.remark);
+      for (const std::string& remark : transcript.audio_remarks) about_sound_[remark].push_back(transcript.name);
       if (list_) {
         list_->Add(transcript);
       } else if (print_ != nullptr) {
@@ -297,6 +302,17 @@ class Transcriber {
     for (const std::string& path : outcome.written) context_.PrintLine(path);
     if (!outcome.written.empty()) entry["files"] = outcome.written;
     json.push_back(std::move(entry));
+  }
+
+  // Each remark once: a folder of telephone speech has the same of all its recordings.
+  void TellOfSound() const {
+    for (const auto& [remark, names] : about_sound_) {
+      if (names.size() == 1) {
+        log::Warn("{}: {}", names.front(), remark);
+      } else {
+        log::Warn("{} and {} other{}: {}", names.front(), names.size() - 1, names.size() > 2 ? "s" : "", remark);
+      }
+    }
   }
 
   // More seconds are done, of whatever recording; or more are there to do.
@@ -314,6 +330,7 @@ class Transcriber {
   std::vector<std::string> names_;
   const pipeline::TranscriptFormat* print_;  // null: nothing is printed
   std::optional<pipeline::TranscriptList> list_;
+  std::map<std::string, std::vector<std::string>> about_sound_;  // transcripts by what is wrong with the sound
   CoreShares cores_;
   Recognizer recognizer_;
   std::mutex mutex_;

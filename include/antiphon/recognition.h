@@ -41,12 +41,16 @@ struct Recognition {
   std::string written = {};
   std::vector<RecognizedWord> written_words = {};  // each with the times of the words that it stands for
 
+  // What is wrong with the sound of the recording, in sentences: a narrower band than the model's, clipping, hardly any
+  // level. A stream says it with Stream::AudioRemarks.
+  std::vector<std::string> audio_remarks = {};
+
   bool operator==(const Recognition&) const = default;
 };
 
 /// As JSON in one line: {"text": …, "words": [{"word", "start", "end", "confidence"}, …], "nbest": [{"text", "cost",
-/// "graph_cost", "acoustic_cost"}, …], "remark": …, "written": …, "written_words": […]}; times in seconds, rounded to
-/// hundredths; what is not there is left out.
+/// "graph_cost", "acoustic_cost"}, …], "remark": …, "written": …, "written_words": […], "audio_remarks": […]}; times in
+/// seconds, rounded to hundredths; what is not there is left out.
 ANTIPHON_API std::string ToJson(const Recognition& recognition);
 
 }  // namespace antiphon

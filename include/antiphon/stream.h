@@ -85,7 +85,7 @@ class ANTIPHON_API Stream {
   /// Whether it takes no more samples: after End or an error, and when it was moved from.
   bool ended() const;
 
-  /// What is wrong with the sound so far, in sentences: silence, clipping.
+  /// What is wrong with the sound so far, in sentences: a narrower band than the model's, silence, clipping.
   std::vector<std::string> AudioRemarks() const;
   /// What is known of the speaker: what the settings said, after End with what was heard here.
   const SpeakerMemory& memory() const;

@@ -64,10 +64,12 @@ class Recognition:
     """As people write it, with numbers, full stops and capitals; empty unless asked for."""
     written_words: tuple[Word, ...] = ()
     """The same with times: each has those of the words that it stands for."""
+    audio_remarks: tuple[str, ...] = ()
+    """What is wrong with the sound of a recording, in sentences; a stream says it in Stream.audio_remarks."""
 
     def json(self) -> str:
-        """All of it in one line: an object with "text", "words" and, if they are there, "nbest", "remark", "written"
-        and "written_words"; times in seconds, rounded to hundredths."""
+        """All of it in one line: an object with "text", "words" and, if they are there, "nbest", "remark", "written",
+        "written_words" and "audio_remarks"; times in seconds, rounded to hundredths."""
         return _core.recognition_json(_values(self))
 
 
@@ -310,14 +312,14 @@ def _values(recognition: Recognition) -> Any:
     """As _fields takes them."""
     return (recognition.text, [astuple(word) for word in recognition.words],
             [astuple(hypothesis) for hypothesis in recognition.nbest], recognition.remark, recognition.written,
-            [astuple(word) for word in recognition.written_words])
+            [astuple(word) for word in recognition.written_words], list(recognition.audio_remarks))
 
 
 def _fields(found: Any) -> dict[str, Any]:
-    text, words, hypotheses, remark, written, written_words = found
+    text, words, hypotheses, remark, written, written_words, audio_remarks = found
     return {"text": text, "words": tuple(Word(*word) for word in words), "remark": remark,
             "written": written, "written_words": tuple(Word(*word) for word in written_words),
-            "nbest": tuple(Hypothesis(*hypothesis) for hypothesis in hypotheses)}
+            "nbest": tuple(Hypothesis(*hypothesis) for hypothesis in hypotheses), "audio_remarks": tuple(audio_remarks)}
 
 
 def _event(event: Any) -> StreamEvent:

@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::vector<std::tuple<std::string, double, double, double>>;
 using Hypotheses = std::vector<std::tuple<std::string, double, double, double>>;
-using Result = std::tuple<std::string, Words, Hypotheses, std::string, std::string, Words>;
+using Result = std::tuple<std::string, Words, Hypotheses, std::string, std::string, Words, std::vector<std::string>>;
 using Event = std::tuple<bool, double, double, Result>;
 using Phrases = std::vector<std::pair<std::string, double>>;
 using AddedWords = std::vector<std::tuple<std::string, std::string, double>>;  // word, phones, weight
@@ -31,8 +31,8 @@ Words ToTuples(const std::vector<RecognizedWord>& recognized) {
 Result ToTuple(const Recognition& recognition) {
   Hypotheses hypotheses;
   for (const Hypothesis& h : recognition.nbest) hypotheses.emplace_back(h.text, h.cost, h.graph_cost, h.acoustic_cost);
-  return {recognition.text,   ToTuples(recognition.words), std::move(hypotheses),
-          recognition.remark, recognition.written,         ToTuples(recognition.written_words)};
+  return {recognition.text,    ToTuples(recognition.words),         std::move(hypotheses),    recognition.remark,
+          recognition.written, ToTuples(recognition.written_words), recognition.audio_remarks};
 }
 
 std::vector<RecognizedWord> WordsOf(const Words& words) {
@@ -42,8 +42,8 @@ std::vector<RecognizedWord> WordsOf(const Words& words) {
 }
 
 Recognition RecognitionOf(const Result& result) {
-  const auto& [text, words, hypotheses, remark, written, written_words] = result;
-  Recognition recognition{text, WordsOf(words), {}, remark, written, WordsOf(written_words)};
+  const auto& [text, words, hypotheses, remark, written, written_words, audio_remarks] = result;
+  Recognition recognition{text, WordsOf(words), {}, remark, written, WordsOf(written_words), audio_remarks};
   for (const auto& [said, cost, graph, acoustic] : hypotheses)
     recognition.nbest.push_back({said, cost, graph, acoustic});
   return recognition;
@@ -231,7 +231,7 @@ void BindRecognizer(nb::module_& m) {
             });
           },
           nb::arg("samples"), nb::arg("rate"), nb::arg("settings"), nb::arg("memory").none(),
-          nb::arg("progress").none(), "(text, words, hypotheses, remark, written, written_words).")
+          nb::arg("progress").none(), "(text, words, hypotheses, remark, written, written_words, audio_remarks).")
       .def(
           "recognize_file",
           [](const Recognizer& self, const std::string& path, const RecognizeSettings& settings, SpeakerMemory* memory,

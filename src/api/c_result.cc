@@ -92,6 +92,13 @@ const char* antiphon_result_written(const antiphon_result* result) {
 const char* antiphon_result_remark(const antiphon_result* result) {
   return result == nullptr ? "" : result->recognition.remark.c_str();
 }
+size_t antiphon_result_num_audio_remarks(const antiphon_result* result) {
+  return result == nullptr ? 0 : result->recognition.audio_remarks.size();
+}
+const char* antiphon_result_audio_remark(const antiphon_result* result, size_t i) {
+  const std::string* remark = At(result == nullptr ? nullptr : &result->recognition.audio_remarks, i);
+  return remark == nullptr ? "" : remark->c_str();
+}
 const char* antiphon_result_textgrid(const antiphon_result* result) {
   return result == nullptr ? "" : result->textgrid.c_str();
 }

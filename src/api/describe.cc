@@ -83,6 +83,7 @@ void AddDetails(const Recognition& recognition, nlohmann::ordered_json& json) {
   }
   if (!recognition.remark.empty()) json["remark"] = recognition.remark;
   if (!recognition.written_words.empty()) json["written_words"] = WordsJson(recognition.written_words);
+  if (!recognition.audio_remarks.empty()) json["audio_remarks"] = recognition.audio_remarks;
 }
 
 // `confidences`: of each timed word; empty: not known.

@@ -93,7 +93,6 @@ void LiveRecognizer::ScoreAnew() {
 
 void LiveRecognizer::Accept(std::span<const float> samples) {
   frames_->Accept(samples);
-  check_.Accept(samples);
   zeros_->Accept(samples);
   has_sound_ = has_sound_ || std::ranges::any_of(samples, [](float x) { return x != 0; });
   Matrix frames = TakeNormalised(false);

@@ -36,7 +36,6 @@
 #include "base/options.h"
 #include "decode/search/endpoint.h"
 #include "decode/search/recognize.h"
-#include "feat/audio_check.h"
 #include "feat/cmvn.h"
 #include "feat/front_end.h"
 #include "feat/zero_spans.h"
@@ -97,8 +96,6 @@ class LiveRecognizer {
   void Finish();
 
   int sample_rate_hz() const { return front_end_.options().sample_rate_hz; }
-  /// What is wrong with the audio so far, in sentences.
-  std::vector<std::string> AudioRemarks() const { return check_.Remarks(); }
   /// Of the search, whose frames all numbers of frames here are.
   double frame_shift_s() const { return front_end_.options().frame_shift_ms / 1000.0 * model_.subsampling(); }
 
@@ -134,7 +131,6 @@ class LiveRecognizer {
   Callback callback_;
   feat::FrontEnd front_end_;
   const bool slides_mean_;
-  feat::AudioCheck check_;
   std::unique_ptr<feat::FrontEndStream> frames_;
   std::unique_ptr<feat::SlidingCmvnStream> cmvn_;  // null: nothing is to be taken out
   std::optional<pipeline::SpeakerLearning> learning_;

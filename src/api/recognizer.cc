@@ -116,11 +116,14 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
       speech ? chosen.RecognizeTurns(*features, *speech, activity->least_contrast(), speaker, listener)
              : chosen.Recognize(*features, speaker, listener);
   if (settings.progress) settings.progress(whole_s);
-  if (settings.memory != nullptr && !pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) {
+  Recognition said = Describe(result, scale(recognizer.frame_shift_s()));
+  if (pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) return said;
+  said.audio_remarks = features->check().Remarks(input.sample_rate_hz, front_end.options().sample_rate_hz);
+  if (settings.memory != nullptr) {
     if (front_end.options().mean_window > 0) heard.mean = features->speaker();
     SpeakerMemoryAccess::Values(*settings.memory, system.shared_model()) = std::move(heard);
   }
-  return Describe(result, scale(recognizer.frame_shift_s()));
+  return said;
 }
 
 Recognizer::Recognizer(const std::string& model, const std::string& graph, const RecognizerSettings& settings)

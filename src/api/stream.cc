@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "feat/audio.h"
+#include "feat/audio_check.h"
 
 namespace antiphon {
 namespace {
@@ -58,6 +59,7 @@ struct ANTIPHON_INTERNAL Stream::Impl {
             SpeakerProfileAccess::Bound(settings.profile, recognizer->system.model().network().get()), &remembered,
             recognizer->system.rescorer(), own_bias ? own_bias.get() : recognizer->system.bias(),
             recognizer->system.activity().get()),
+        rate_hz(sample_rate_hz),
         resampler(sample_rate_hz, live.sample_rate_hz()) {
     if (!settings.learn_speaker) recognizer->WarnOfLiveSpeech();
   }
@@ -81,6 +83,7 @@ struct ANTIPHON_INTERNAL Stream::Impl {
   }
 
   bool Hear() {
+    check.Accept(scaled);  // before resampling, which rounds off what is clipped
     resampled.clear();
     resampler.Accept(scaled, resampled);
     live.Accept(resampled);
@@ -102,6 +105,8 @@ struct ANTIPHON_INTERNAL Stream::Impl {
   decode::RecognizeOptions recognize;
   std::unique_ptr<const decode::WordBias> own_bias;  // null: the recogniser's
   LiveRecognizer live;
+  int rate_hz;
+  feat::AudioCheck check;
   feat::Resampler resampler;
   std::vector<float> scaled, resampled;
   std::vector<StreamEvent> events;
@@ -148,7 +153,10 @@ std::vector<StreamEvent> Stream::End() {
 
 bool Stream::ended() const { return !impl_ || impl_->over; }
 
-std::vector<std::string> Stream::AudioRemarks() const { return Alive(impl_, kStream).live.AudioRemarks(); }
+std::vector<std::string> Stream::AudioRemarks() const {
+  const Impl& stream = Alive(impl_, kStream);
+  return stream.check.Remarks(stream.rate_hz, stream.live.sample_rate_hz());
+}
 
 const SpeakerMemory& Stream::memory() const { return Alive(impl_, kStream).settings.memory; }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace antiphon::feat {
 namespace {
@@ -53,6 +54,14 @@ std::vector<std::string> AudioCheck::Remarks() const {
   if (clipped_share() > kTolerableClipping) {
     remarks.push_back(fmt::format("{:.1f} % of the samples are clipped: the recording is too loud, which costs words",
                                   100 * clipped_share()));
+  }
+  return remarks;
+}
+
+std::vector<std::string> AudioCheck::Remarks(int rate_hz, int model_hz) const {
+  std::vector<std::string> remarks = Remarks();
+  if (std::string narrow = NarrowBandRemark(rate_hz, model_hz); !narrow.empty()) {
+    remarks.insert(remarks.begin(), std::move(narrow));
   }
   return remarks;
 }

@@ -20,6 +20,8 @@ class AudioCheck {
   void Accept(std::span<const float> samples);
   /// Sentences about what was heard so far; none if all is well.
   std::vector<std::string> Remarks() const;
+  /// The same of audio at `rate_hz` that a model of `model_hz` hears: what is said of its band comes first.
+  std::vector<std::string> Remarks(int rate_hz, int model_hz) const;
   /// Nothing louder than 50 dB below full scale.
   bool silent() const;
   /// Share of samples that stand at the end of the scale, two or more in a row; where telephones' codecs and 8 bits end

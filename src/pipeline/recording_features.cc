@@ -38,6 +38,7 @@ RecordingFeatures::RecordingFeatures(const feat::FrontEnd& front_end, data::Audi
       samples += std::ssize(piece);
       long_ = static_cast<double>(samples) > data::kLongRecordingS * rate_hz_;
       zeros_.Accept(piece);
+      check_.Accept(piece);
       sink(piece);
     });
   };

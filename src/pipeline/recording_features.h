@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "data/feature_parts.h"
+#include "feat/audio_check.h"
 #include "feat/cmvn.h"
 #include "feat/front_end.h"
 #include "feat/zero_spans.h"
@@ -33,6 +34,7 @@ class RecordingFeatures : public UtteranceFeatures {
 
   int64_t num_frames() const override { return num_frames_; }
   const feat::ZeroSpans& zeros() const override { return zeros_; }
+  const feat::AudioCheck& check() const { return check_; }
   /// For the speaker's next utterance.
   const feat::SpeakerMean& speaker() const { return speaker_; }
   Matrix Whole() override;
@@ -47,6 +49,7 @@ class RecordingFeatures : public UtteranceFeatures {
   int rate_hz_;
   RecordingOptions options_;
   feat::ZeroSpans zeros_;
+  feat::AudioCheck check_;
   feat::CmvnStats stats_;
   feat::SpeakerMean speaker_;
   int64_t num_frames_ = 0;

@@ -170,6 +170,7 @@ std::string ToJson(const Transcript& transcript) {
                              {"confidence", word.confidence}});
   }
   if (!transcript.remark.empty()) json["remark"] = transcript.remark;
+  if (!transcript.audio_remarks.empty()) json["audio_remarks"] = transcript.audio_remarks;
   return json.dump(2) + "\n";
 }
 

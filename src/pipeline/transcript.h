@@ -27,6 +27,7 @@ struct Transcript {
   double seconds = 0.0;  // of the recording
   std::string remark;    // why there are no words, for example; usually empty
   std::vector<TranscriptWord> words;
+  std::vector<std::string> audio_remarks = {};  // what is wrong with the sound
 };
 
 /// What stands on the screen at one time.
@@ -44,7 +45,7 @@ std::string ToVtt(const Transcript& transcript);
 std::string ToCtm(const Transcript& transcript);
 /// One tier, "words"; what lies between them is empty.
 std::string ToTextGrid(const Transcript& transcript);
-/// One object: recording, seconds, text, words with times and confidences, remark.
+/// One object: recording, seconds, text, words with times and confidences, remark, audio_remarks.
 std::string ToJson(const Transcript& transcript);
 
 /// 01:02:03,456 with the sign that the format has before milliseconds; for times before 0, 0.

@@ -78,6 +78,7 @@ void Hearing::Step() {
   try {
     heard.events = Compute(*piece);
     heard.end = piece->end;
+    if (heard.end) heard.audio_remarks = stream_->AudioRemarks();
   } catch (const std::exception& e) {
     heard.error = KindOf(e);
     heard.message = e.what();

@@ -29,8 +29,9 @@ namespace antiphon::serve {
 struct Heard {
   std::vector<StreamEvent> events;
   bool end = false;
-  std::optional<ErrorKind> error;  // the stream is over
-  std::string message;             // of the error
+  std::vector<std::string> audio_remarks;  // Stream::AudioRemarks, with the end
+  std::optional<ErrorKind> error;          // the stream is over
+  std::string message;                     // of the error
 };
 
 struct HearingSettings {

@@ -108,6 +108,7 @@ ordered_json VerboseJsonOf(const Transcript& transcript, const VerboseOptions& o
     }
     json["segments"] = segments;
   }
+  if (!transcript.audio_remarks.empty()) json["audio_remarks"] = transcript.audio_remarks;
   return json;
 }
 

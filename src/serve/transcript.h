@@ -14,6 +14,7 @@ namespace antiphon::serve {
 struct Transcript {
   std::vector<StreamEvent> utterances;  // final ones that have words
   double duration_s = 0.0;
+  std::vector<std::string> audio_remarks = {};  // what is wrong with the sound
 
   /// All words, with blanks between.
   std::string Text() const;
@@ -30,8 +31,8 @@ struct VerboseOptions {
   bool segments = true;
 };
 
-/// {"task", "language", "duration", "text", "words", "segments"}; of a segment, what only whisper's networks have is as
-/// of a decoding without it.
+/// {"task", "language", "duration", "text", "words", "segments", "audio_remarks"}, the last only if there are any; of a
+/// segment, what only whisper's networks have is as of a decoding without it.
 nlohmann::ordered_json VerboseJsonOf(const Transcript& transcript, const VerboseOptions& options);
 
 }  // namespace antiphon::serve

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -277,6 +278,12 @@ TEST_F(CCalls, TellWhatIsWrongWithTheSound) {
   antiphon_stream_free(&stream);
   EXPECT_EQ(antiphon_stream_num_audio_remarks(stream), 0U);
   EXPECT_STREQ(antiphon_stream_audio_remark(stream, 0), "");
+  std::vector<int16_t> clipped;
+  for (const float x : Speech(3)) clipped.push_back(x < 0 ? INT16_MIN : INT16_MAX);
+  ASSERT_EQ(antiphon_recognize_int16(recognizer_, clipped.data(), clipped.size(), kRateHz / 2, result_), ANTIPHON_OK);
+  ASSERT_EQ(antiphon_result_num_audio_remarks(result_), 2U);
+  EXPECT_THAT(antiphon_result_audio_remark(result_, 0), HasSubstr("nothing is heard above"));
+  EXPECT_THAT(antiphon_result_audio_remark(result_, 1), HasSubstr("clipped"));
 }
 
 TEST_F(CCalls, HearTheLog) {

@@ -35,6 +35,11 @@ class CSystem : public ::testing::Test {
     EXPECT_EQ(antiphon_result_text(result_), expected.text);
     EXPECT_EQ(antiphon_result_written(result_), expected.written);
     EXPECT_EQ(antiphon_result_remark(result_), expected.remark);
+    ASSERT_EQ(antiphon_result_num_audio_remarks(result_), expected.audio_remarks.size());
+    for (size_t i = 0; i < expected.audio_remarks.size(); ++i) {
+      EXPECT_EQ(antiphon_result_audio_remark(result_, i), expected.audio_remarks[i]);
+    }
+    EXPECT_STREQ(antiphon_result_audio_remark(result_, expected.audio_remarks.size()), "");
     EXPECT_EQ(antiphon_result_json(result_), ToJson(expected));
     ASSERT_EQ(antiphon_result_num_words(result_), expected.words.size());
     for (size_t i = 0; i < expected.words.size(); ++i) {

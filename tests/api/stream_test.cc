@@ -2,6 +2,7 @@
 // headers; the library is only used to make inputs.
 #include "antiphon/stream.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,6 +24,7 @@
 namespace antiphon {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::kRateHz;
 using Events = std::vector<StreamEvent>;
@@ -343,6 +345,17 @@ TEST_F(Streams, TellWhatIsWrongWithTheSound) {
   stream.End();
   ASSERT_EQ(stream.AudioRemarks().size(), 1U);
   EXPECT_THAT(stream.AudioRemarks()[0], HasSubstr("muted"));
+}
+
+// As it comes, before it is resampled: that rounds off what is clipped, and hides how narrow the band was.
+TEST_F(Streams, JudgeTheSoundAsItComes) {
+  Stream stream = MakeRecognizer().NewStream(kRateHz / 2);
+  std::vector<float> clipped = Speech(kRateHz);
+  for (float& sample : clipped) sample = std::clamp(100 * sample, -1.0F, 1.0F);
+  stream.Accept(clipped);
+  stream.End();
+  EXPECT_THAT(stream.AudioRemarks(),
+              ElementsAre(HasSubstr(fmt::format("nothing is heard above {} Hz", kRateHz / 4)), HasSubstr("clipped")));
 }
 
 TEST_F(Streams, AreJson) {

@@ -265,6 +265,24 @@ class Transcribe(system.SystemTest):
         for name in ("noise.m4a", "empty.wav", "none.wav", "silent.wav"):
             self.assertIn(name, done.stderr)
 
+    def test_says_once_what_is_wrong_with_the_sound(self):
+        """A band that is narrower than the model's, in a folder full of it; a recording that is clipped."""
+        folder = self.root / "telephone"
+        folder.mkdir()
+        for name in "abc":
+            (folder / f"{name}.wav").write_bytes(system.wav_bytes(self.left[::2], rate=RATE // 2))
+        loud = [max(-32768, min(32767, 100 * sample)) for sample in self.left]
+        (self.root / "loud.wav").write_bytes(system.wav_bytes(loud))
+        done = self.transcribe("--json", folder, self.root / "loud.wav", self.root / "one.wav")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        narrow = [line for line in done.stderr.splitlines() if "nothing is heard above" in line]
+        self.assertEqual(len(narrow), 1, done.stderr)
+        self.assertIn("a and 2 others", narrow[0])
+        self.assertEqual(sum("clipped" in line for line in done.stderr.splitlines()), 1, done.stderr)
+        remarks = [recording["channels"][0].get("audio_remarks", []) for recording in json.loads(done.stdout)["recordings"]]
+        self.assertEqual([len(said) for said in remarks], [1, 1, 1, 1, 0])
+        self.assertIn("clipped", remarks[3][0])
+
     @unittest.skipUnless(shutil.which("ffmpeg"), "without ffmpeg only what libsndfile reads is transcribed")
     def test_reads_what_ffmpeg_reads(self):
         """Sound in containers of video, as telephones record it; a film without sound has no words and stops nothing."""

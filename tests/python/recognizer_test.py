@@ -76,6 +76,13 @@ class Recognizer(SystemTest):
             self.assertTrue(0 <= word.confidence <= 1)
         self.assertEqual(set(self.recognizer.vocabulary) & {"A", "B"}, {"A", "B"})
 
+    def test_says_what_is_wrong_with_the_sound(self):
+        samples = np.array(speech("ABBA", random.Random(4)), dtype=np.float32) / 32768
+        self.assertEqual(self.recognizer.recognize(samples, RATE).audio_remarks, ())
+        narrow, clipped = self.recognizer.recognize(np.clip(100 * samples[::2], -1, 1), RATE // 2).audio_remarks
+        self.assertIn(f"nothing is heard above {RATE // 4} Hz", narrow)
+        self.assertIn("clipped", clipped)
+
     @package.need("soundfile")
     def test_mp3_is_recognised(self):
         import soundfile

@@ -80,6 +80,13 @@ class Uploads(serving.ServedTest):
             last = json.loads(body.decode().split("data: ")[-1] if fields else body)
             self.assertEqual(last["text"].split(), WORDS)
 
+    def test_says_what_is_wrong_with_the_sound(self):
+        for samples, remarks in (([32767, -32768] * serving.RATE, 1), ([3000, -3000] * serving.RATE, 0)):
+            status, body = self.answer(self.send(self.server, (("response_format", "verbose_json"),),
+                                                 serving.system.wav_bytes(samples)))
+            said = json.loads(body).get("audio_remarks", [])
+            self.assertEqual((status, len(said)), (200, remarks), said)
+
     def test_sigterm_waits_until_an_answer_is_taken(self):
         server = self.start()
         language = "\x01" * 60000  # comes back in the answer, six times as long, which no buffer holds

@@ -91,6 +91,7 @@ void Transcription::OnHeard(const Heard& heard) {
     if (listener) listener->OnUtterance(transcript_.utterances.back());
   }
   if (heard.end) {
+    transcript_.audio_remarks = heard.audio_remarks;
     Over("done");
     if (listener) listener->OnDone(transcript_);
   } else if (waits_) {
@@ -124,7 +125,8 @@ void Transcription::Over(const char* outcome) {
                      {"outcome", outcome},
                      {"audio_s", transcript_.duration_s},
                      {"open_s", NowSeconds() - begin_s_},
-                     {"utterances", transcript_.utterances.size()}});
+                     {"utterances", transcript_.utterances.size()},
+                     {"audio_remarks", transcript_.audio_remarks}});
 }
 
 }  // namespace antiphon::serve

@@ -224,6 +224,7 @@ void VoskSession::OnHeard(const Heard& heard, int stream) {
   // The client could not know before that it is its turn.
   if (unheard_ == 0) RestIdleTimer();
   if (heard.end) {
+    audio_remarks_.insert(heard.audio_remarks.begin(), heard.audio_remarks.end());
     hearing_.reset();
     resetting_ = false;
   }
@@ -320,7 +321,8 @@ void VoskSession::LogEnd(std::string_view outcome) {
                      {"outcome", outcome},
                      {"audio_s", spoken_s()},
                      {"open_s", NowSeconds() - begin_s_},
-                     {"words", words_}});
+                     {"words", words_},
+                     {"audio_remarks", audio_remarks_}});
 }
 
 void VoskSession::Gone(std::string_view outcome) {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,6 +89,7 @@ class VoskSession : public LiveSession, public std::enable_shared_from_this<Vosk
   int64_t samples_ = 0;  // of the present stream
   double before_s_ = 0;  // of speech in those before it, whose rates may differ
   int64_t words_ = 0;
+  std::set<std::string> audio_remarks_;  // of the streams that ended
   double begin_s_ = 0;
 };
 
