@@ -119,6 +119,12 @@ def wav():
     yield b"RIFF" + struct.pack("<I", 36 + len(body)) + b"WAVE" + fmt + b"data" + struct.pack("<I", len(body)) + body
     yield b"RIFF" + struct.pack("<I", 2**32 - 1) + b"WAVE" + fmt + b"data" + struct.pack("<I", 2**31) + body
     yield b"this is no sound"
+    # MP3s of silence that do not say how long they are: MPEG 1 and 2.5; damaged; with an empty tag.
+    for header, size in ((b"\xff\xfb\x90\xc0", 417), (b"\xff\xe3\x20\xc0", 104)):
+        frame = header + bytes(size - len(header))
+        yield 4 * frame
+        yield 2 * frame + b"damage" + 2 * frame
+        yield header + bytes(17) + b"Xing" + bytes(size - 25) + 3 * frame
 
 
 def lexicon():

@@ -88,8 +88,7 @@ void Samples(const SamplesOptions& options, CommandContext& context) {
   if (options.end > 0 && options.end <= options.start) {
     Throw<UsageError>("--end {} is not behind --start {}", options.end, options.start);
   }
-  feat::AudioReader reader(options.input,
-                           {.channel = options.channel, .start_s = options.start, .end_s = options.end});
+  feat::AudioReader reader(options.input, {.channel = options.channel, .start_s = options.start, .end_s = options.end});
   const int rate_hz = options.rate > 0 ? options.rate : reader.sample_rate_hz();
   if (options.header) {
     std::cout << nlohmann::ordered_json{{"rate", rate_hz}, {"channels", reader.channels_mixed()}}.dump() << "\n";
