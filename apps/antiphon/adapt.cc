@@ -39,7 +39,7 @@ struct AdaptCommandOptions {
 
   template <class V>
   void Visit(V& v) {
-    v("model", model, "model file to adapt");
+    v("model", model, "model file to adapt, or what antiphon bundle made, whose graph, weights and lexicon count then");
     v("method", method, "how: the table of that name holds its options; 'list' names all");
     v("out", out, "folder: model.safetensors (adapted, or as it was if nothing is gained), adaptation.json");
     v("store", store, "frame store with the aligned speech to adapt to, instead of --data");
@@ -199,6 +199,15 @@ void TakeChainCriterion(const AdaptCommandOptions& options, const nn::Model& mod
   if (!given.Has("train.data.minibatch")) train.data.minibatch = 1500;
 }
 
+// What a bundle has beside its model need not be given.
+pipeline::AdaptSpeechOptions CompletedBy(const pipeline::BundleParts& parts, pipeline::AdaptSpeechOptions speech) {
+  if (speech.lexicon.empty() && speech.graph.empty()) speech.lexicon = parts.lexicon;
+  if (speech.graph.empty()) pipeline::CompleteBy(speech.weights, parts.weights);
+  pipeline::CompleteBy(speech.graph, parts.graph);
+  pipeline::CompleteBy(speech.adapt_graph, parts.adapt_graph);
+  return speech;
+}
+
 void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   if (options.method == "list") {
     for (const std::string& name : adapt::MethodRegistry::Get().Names()) context.PrintLine(name);
@@ -211,7 +220,8 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   if (method->needs_old_speech() && options.old_store.empty()) adapt::RefuseMissingOldSpeech(options.method);
   Config optimizer = context.config().Table("optimizer");
   if (!optimizer.Has("type")) optimizer.Set("type", "\"sgd\"");
-  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(pipeline::PartsAt(options.model).model));
+  const pipeline::BundleParts parts = pipeline::PartsAt(options.model);
+  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(parts.model));
   const FolderLock lock(
       options.out, kLock,
       fmt::format("another adaptation is working in '{}': wait for it, or give another folder with --out",
@@ -223,7 +233,7 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   if (!options.hmm.empty()) speech.hmm_json = hmm::LoadHmm(pipeline::PartsAt(options.hmm).model).ToJson();
   CountOldWords(options, context, speech);
   const std::string store = options.store.empty()
-                                ? pipeline::MakeAdaptationStore(options.speech, options.model, *model,
+                                ? pipeline::MakeAdaptationStore(CompletedBy(parts, options.speech), parts.model, *model,
                                                                 method->needs_words(), options.out, HostOf(context))
                                       .string()
                                 : options.store;

@@ -26,11 +26,12 @@ struct AdaptSpeechOptions {
   template <class V>
   void Visit(V& v) {
     v("data", data, "data directory with the speech to adapt to, instead of --store");
-    v("lexicon", lexicon, "pronunciations of its words; empty: those of --graph");
+    v("lexicon", lexicon, "pronunciations of its words; empty: those of --graph, or of the bundle");
     v("unsupervised", unsupervised,
       "the words are those that the model recognises with --graph; transcripts are not read");
     v("graph", graph,
-      "search graph, for --unsupervised and for speech without transcripts if the model adapts features");
+      "search graph, for --unsupervised and for speech without transcripts if the model adapts features; empty: the "
+      "bundle's");
     v("adapt-graph", adapt_graph,
       "search graph for the Gaussians that find speakers' transforms, where the network has other states (chain "
       "models)");

@@ -28,9 +28,9 @@ class Adapt(system.SystemTest):
         self.assertEqual(self.model.read_bytes(), self.bytes)
         shutil.rmtree(self.root / "out", ignore_errors=True)
 
-    def adapt(self, *more, data="corpus"):
+    def adapt(self, *more, data="corpus", model=None):
         root = self.root
-        return run("adapt", self.model, "--out", root / "out", "--set", "train.data.minibatch=64", "--set",
+        return run("adapt", model or self.model, "--out", root / "out", "--set", "train.data.minibatch=64", "--set",
                    "train.schedule.epochs=2", *(("--data", root / data) if data else ()), *more)
 
     def decode(self, *more, model=None):
@@ -86,6 +86,14 @@ class Adapt(system.SystemTest):
                             "kld.rho=[0.5]", data=data)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("were recognised with a confidence", result.stdout)
+
+    def test_a_bundle_brings_graph_and_lexicon(self):
+        bundle = self.root / "small.antiphon"
+        self.assertEqual(run("bundle", "--model", self.model, "--graph", self.root / "graph", "--out", bundle).returncode, 0)
+        for more in ((), ("--unsupervised", "--min-confidence", 0.3)):
+            result = self.adapt(*more, "--set", "kld.rho=[0.5]", model=bundle)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertTrue((self.root / "out/model.safetensors").exists())
 
     def confidences(self):
         """Mean confidence of the words of each utterance in which any were recognised, and the ids of all."""
