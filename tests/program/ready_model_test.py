@@ -37,6 +37,13 @@ class ReadyModels(unittest.TestCase):
                 for key in ("speech", "licence", "test", "speed"):
                     self.assertTrue(card.get(key), f"the card has no '{key}': {card}")
 
+    def test_pronounce_words_that_they_lack(self):
+        for model in MODELS:
+            with self.subTest(model.name):
+                lines = system.must("g2p", "apply", model, "kaldi", "zorblax").stdout.splitlines()
+                self.assertEqual([line.split()[0] for line in lines], ["kaldi", "zorblax"])
+                self.assertTrue(all(len(line.split()) > 3 for line in lines), lines)
+
     @unittest.skipUnless(SPEECH.exists(), "no shared speech")
     @unittest.skipUnless(system.has("jiwer"), "no jiwer")
     def test_understands_speakers_that_it_does_not_know(self):
