@@ -23,7 +23,8 @@
 namespace antiphon::app {
 namespace {
 
-constexpr const char* kG2pModelHelp = "what antiphon g2p train wrote, or a recogniser by antiphon bundle that has it inside";
+constexpr const char* kG2pModelHelp =
+    "what antiphon g2p train wrote, or a recogniser by antiphon bundle that has it inside";
 
 using Json = nlohmann::ordered_json;
 
