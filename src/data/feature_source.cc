@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "data/archive.h"
 #include "data/feature_parts.h"
 #include "data/file_checksums.h"
@@ -112,6 +113,17 @@ struct FeatureSource::Impl {
     feat::CmvnStats::FromMatrix(stats->Get(key)).Apply(m, options.norm_vars);
   }
 
+  bool IsUnknown(std::string_view utt_id) const {
+    constexpr double kLargest = 18446744073709551616.0;  // of a checksum
+    return options.unknown_speakers > 0 && static_cast<double>(Checksum(utt_id)) < options.unknown_speakers * kLargest;
+  }
+
+  // As if nothing else had been heard of who speaks.
+  Matrix OfUnknown(Matrix m) const {
+    if (stats && m.rows() > 0) feat::NormalizeUtterance(m, options.norm_vars);
+    return transform ? transform->Apply(m) : m;
+  }
+
   Matrix Transform(const std::string& speaker, Matrix m) const {
     if (!transform) return m;
     if (!speaker_transforms) return transform->Apply(m);
@@ -206,6 +218,9 @@ Matrix FeatureSource::Get(std::string_view utt_id) const {
   return WithContext(
       [&] {
         const std::string speaker = Speaker(utt_id);
+        if (impl_->IsUnknown(utt_id)) {
+          return impl_->WithVector(std::string(utt_id), speaker, impl_->OfUnknown(std::move(m)));
+        }
         impl_->Normalise(std::string(utt_id), speaker, m);
         return impl_->WithVector(std::string(utt_id), speaker, impl_->Transform(speaker, std::move(m)));
       },

@@ -33,6 +33,9 @@ struct FeatureSourceOptions {
   // For callers, not a person's options.
   std::string parts;  // folder of FeatureParts, further utterances; empty: none
   std::string zeros;  // utt2zeros of the features; empty: unknown
+  // Share of the utterances that are an unknown speaker's, whatever is known: normalised by themselves, without a
+  // transform. Which of them does not depend on the others.
+  double unknown_speakers = 0;
   template <class V>
   void Visit(V& v) {
     v("features", features, "table of feature matrices (feats.scp)");

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "data/archive.h"
 #include "data/speaker_vectors.h"
+#include "feat/cmvn.h"
 #include "put_file.h"
 #include "small_gmm.h"
 #include "temporary_folder.h"
@@ -59,6 +60,37 @@ TEST_F(AdaptedFeatures, GoThroughTheModelsTransformAndTheSpeakers) {
   ExpectEqual(FeatureSource(options_).Get("u"), model_.transform.Then(transform_).Apply(frames_));
   options_.speaker_transforms.clear();
   ExpectEqual(FeatureSource(options_).Get("v"), model_.transform.Apply(frames_));
+}
+
+// By a share of them, with nothing that is known of who speaks: not even a transform that is lacking is missed.
+TEST_F(AdaptedFeatures, OfSpeakersTakenForUnknownAreTheUtterancesOwn) {
+  TableWriter<DoubleMatrix> stats(folder_ / "cmvn.ark");
+  for (const char* speaker : {"s", "t"}) {
+    feat::CmvnStats of_speaker(2);
+    of_speaker.Add(RandomMatrix(50, 2, 9));
+    stats.Write(speaker, of_speaker.matrix());
+  }
+  stats.Close();
+  options_.cmvn = (folder_ / "cmvn.scp").string();
+  const Matrix known = FeatureSource(options_).Get("u");
+  Matrix own = frames_;
+  feat::NormalizeUtterance(own, false);
+  options_.unknown_speakers = 1;
+  ExpectEqual(FeatureSource(options_).Get("u"), model_.transform.Apply(own));
+  ExpectEqual(FeatureSource(options_).Get("v"), model_.transform.Apply(own));
+  TableWriter<Matrix> features(folder_ / "feats.ark");
+  std::string speakers;
+  for (int i = 0; i < 200; ++i) {
+    features.Write(fmt::format("u{:03}", i), frames_);
+    speakers += fmt::format("u{:03} s\n", i);
+  }
+  features.Close();
+  PutFile(folder_ / "utt2spk", speakers);
+  options_.unknown_speakers = 0.3;
+  const FeatureSource some(options_);
+  int unknown = 0;
+  for (const std::string& utt_id : some.keys()) unknown += some.Get(utt_id)(0, 0) == known(0, 0) ? 0 : 1;
+  EXPECT_NEAR(unknown, 60, 30);
 }
 
 // A transform looks at frames around each, which may lie in the next part. All parts but the last are long.
