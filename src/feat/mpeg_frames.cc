@@ -63,16 +63,21 @@ std::optional<Header> HeaderAt(std::span<const std::byte> file, size_t at) {
   return is_known ? std::optional(header) : std::nullopt;
 }
 
-// Behind a tag with names and pictures.
-size_t BehindId3(std::span<const std::byte> file) {
-  size_t at = 0;
-  while (TextAt(file, at, 3) == "ID3" && at + kId3Bytes <= file.size()) {
-    size_t length = 0;
-    for (size_t i = 6; i < kId3Bytes; ++i) length = length << 7 | static_cast<size_t>(At(file, at + i) & 0x7f);
-    const bool has_footer = (At(file, at + 5) & 0x10) != 0;
-    at += kId3Bytes + length + (has_footer ? kId3Bytes : 0);
+// Behind tags with names and pictures, of ID3v2 and ID3v1, that stand here.
+size_t BehindTags(std::span<const std::byte> file, size_t at) {
+  constexpr size_t kOldTagBytes = 128;
+  for (;;) {
+    if (TextAt(file, at, 3) == "TAG") {
+      at += kOldTagBytes;
+    } else if (TextAt(file, at, 3) == "ID3" && at + kId3Bytes <= file.size()) {
+      size_t length = 0;
+      for (size_t i = 6; i < kId3Bytes; ++i) length = length << 7 | static_cast<size_t>(At(file, at + i) & 0x7f);
+      const bool has_footer = (At(file, at + 5) & 0x10) != 0;
+      at += kId3Bytes + length + (has_footer ? kId3Bytes : 0);
+    } else {
+      return std::min(at, file.size());
+    }
   }
-  return std::min(at, file.size());
 }
 
 // Of the next frame from `at` on that another one follows, or the end of the file.
@@ -88,31 +93,29 @@ size_t NextFrame(std::span<const std::byte> file, size_t at, const std::optional
 }
 
 // What a first frame without sound says.
-enum class Tag { kNone, kLength, kOther };
+struct Tag {
+  bool is_there = false;
+  int64_t count = 0;  // of the frames behind it; 0: it does not tell, or its encoder was stopped
+};
 
 Tag TagOf(std::span<const std::byte> file, size_t at, const Header& header) {
-  if (TextAt(file, at + kHeaderBytes + 32, 4) == "VBRI") return Tag::kOther;  // which libsndfile does not read
+  // libsndfile does not read what this one tells.
+  if (TextAt(file, at + kHeaderBytes + 32, 4) == "VBRI") return {.is_there = true};
   const size_t tag = at + header.LengthAt();
   const std::string_view name = TextAt(file, tag, 4);
-  if ((name != "Xing" && name != "Info") || tag + 12 > file.size()) return Tag::kNone;
+  if ((name != "Xing" && name != "Info") || tag + 12 > file.size()) return {};
+  Tag told{.is_there = true};
   constexpr int kHasFrames = 1;
-  const bool has_frames = (At(file, tag + 7) & kHasFrames) != 0;
-  // An encoder that was stopped leaves 0.
-  const std::string_view frames = TextAt(file, tag + 8, 4);
-  return has_frames && frames != std::string_view("\0\0\0\0", 4) ? Tag::kLength : Tag::kOther;
-}
-
-// Whether a frame of its kind follows, as behind damage that looks like a header none does.
-bool GoesOn(std::span<const std::byte> file, size_t at, const Header& header) {
-  const auto next = HeaderAt(file, at + header.Bytes());
-  return next && next->IsOfStream(header);
+  for (size_t i = 8; i < 12; ++i) told.count = told.count << 8 | At(file, tag + i);
+  if ((At(file, tag + 7) & kHasFrames) == 0) told.count = 0;
+  return told;
 }
 
 }  // namespace
 
 MpegFrames FindMpegFrames(std::span<const std::byte> file) {
   MpegFrames frames;
-  size_t at = BehindId3(file);
+  size_t at = BehindTags(file, 0);
   std::optional<Header> first = HeaderAt(file, at);
   if (!first) {
     at = NextFrame(file, at, std::nullopt);
@@ -120,9 +123,7 @@ MpegFrames FindMpegFrames(std::span<const std::byte> file) {
     if (!first) return frames;
   }
   const Tag tag = TagOf(file, at, *first);
-  frames.tells_length = tag == Tag::kLength;
-  if (frames.tells_length) return frames;
-  if (tag == Tag::kOther) at += first->Bytes();
+  if (tag.is_there) at += first->Bytes();
   size_t begin = at;  // of the run
   const auto end_run = [&] {
     if (at > begin) frames.runs.push_back(file.subspan(begin, at - begin));
@@ -135,11 +136,16 @@ MpegFrames FindMpegFrames(std::span<const std::byte> file) {
       at += header->Bytes();
       continue;
     }
-    frames.is_one_sound = frames.is_one_sound && !(header && GoesOn(file, at, *header));
     end_run();
-    at = begin = NextFrame(file, at, first);
+    at = begin = NextFrame(file, BehindTags(file, at), std::nullopt);
+    const auto next = HeaderAt(file, at);
+    if (!next || next->IsOfStream(*first)) continue;
+    frames.is_one_sound = false;
+    return frames;
   }
   end_run();
+  // Of files that were put one behind the other, it tells how long the first is.
+  frames.tells_length = tag.count > 0 && frames.count <= tag.count + 1;
   return frames;
 }
 

@@ -15,7 +15,7 @@
 namespace antiphon::feat {
 
 struct MpegFrames {
-  bool tells_length = false;  // the first says how many follow (Xing); they are not looked for then
+  bool tells_length = false;  // a tag before the first says how many follow (Xing), and no more do
   bool is_one_sound = true;   // false: its sampling rate, or its number of channels, changes on the way
   int64_t count = 0;          // whole ones with sound; 0: it is no layer III, or of free format
   std::vector<std::span<const std::byte>> runs;  // them, without what lies between: tags, damage

@@ -86,7 +86,8 @@ SoundFile::SoundFile(const std::filesystem::path& path) : name_(path.string()) {
   if (is_regular && ClaimsNothing()) {
     mapped_.emplace(path);
     if (HasSamplesBehindNone(TextOf(mapped_->bytes()))) {
-      seen_ = {.pieces = {mapped_->bytes()}, .to_the_end = true};
+      seen_ = {.to_the_end = true};
+      seen_.Add(mapped_->bytes());
       OpenBytes();
     }
   }
@@ -97,8 +98,8 @@ SoundFile::SoundFile(const std::filesystem::path& path) : name_(path.string()) {
   FindLength();
 }
 
-SoundFile::SoundFile(std::span<const std::byte> bytes, std::string name)
-    : name_(std::move(name)), given_(bytes), seen_{.pieces = {bytes}} {
+SoundFile::SoundFile(std::span<const std::byte> bytes, std::string name) : name_(std::move(name)), given_(bytes) {
+  seen_.Add(bytes);
   OpenBytes();
   Check(bytes.empty());
   if (ClaimsNothing() && HasSamplesBehindNone(TextOf(bytes)) && !HoldsAnother(TextOf(bytes))) {
@@ -123,24 +124,27 @@ void SoundFile::OpenBytes() {
 // In a container too, as WAV.
 bool SoundFile::IsMpeg() const {
   if (!is_known()) return false;
-  const int kind = info_.format & SF_FORMAT_SUBMASK;
-  return (info_.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG || kind == SF_FORMAT_MPEG_LAYER_III;
+  return (info_.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG ||
+         (info_.format & SF_FORMAT_SUBMASK) == SF_FORMAT_MPEG_LAYER_III;
 }
 
 bool SoundFile::TellLength(std::span<const std::byte> file) {
+  tells_length_ = false;
+  if ((info_.format & SF_FORMAT_SUBMASK) != SF_FORMAT_MPEG_LAYER_III) return false;
   const MpegFrames frames = FindMpegFrames(file);
-  if (frames.tells_length) return false;
   if (!frames.is_one_sound) {
     Throw<InputError>(
         "'{}' is put together of parts with different sampling rates or channels: write it as one, with ffmpeg for "
         "example, to WAV or FLAC",
         name_);
   }
-  tells_length_ = frames.count > 0;
-  if (!tells_length_) return false;
+  tells_length_ = frames.tells_length || frames.count > 0;
+  if (frames.tells_length || frames.count == 0) return false;
+  told_ = LengthOfData();
   length_frame_ = MpegLengthFrame(frames.runs.front(), frames.count);
-  seen_ = {.pieces = {std::as_bytes(std::span(length_frame_))}};
-  seen_.pieces.insert(seen_.pieces.end(), frames.runs.begin(), frames.runs.end());
+  seen_ = {};
+  seen_.Add(std::as_bytes(std::span(length_frame_)));
+  for (const auto run : frames.runs) seen_.Add(run);
   OpenBytes();
   return true;
 }
@@ -177,19 +181,18 @@ std::string SoundFile::Format() const {
   return text;
 }
 
-sf_count_t SoundFile::Bytes::size() const {
-  sf_count_t size = 0;
-  for (const auto piece : pieces) size += std::ssize(piece);
-  return size;
+void SoundFile::Bytes::Add(std::span<const std::byte> piece) {
+  pieces.push_back(piece);
+  ends.push_back(size() + std::ssize(piece));
 }
 
 void SoundFile::Bytes::Copy(sf_count_t count, char* to) const {
-  sf_count_t skip = position;
-  for (const auto piece : pieces) {
-    const sf_count_t here = std::clamp<sf_count_t>(std::ssize(piece) - skip, 0, count);
-    if (here > 0) std::memcpy(to, piece.data() + skip, static_cast<size_t>(here));
-    skip = std::max<sf_count_t>(0, skip - std::ssize(piece));
+  auto i = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), position) - ends.begin());
+  for (sf_count_t at = position; count > 0 && i < pieces.size(); ++i) {
+    const sf_count_t here = std::min(count, ends[i] - at);
+    std::memcpy(to, pieces[i].data() + (std::ssize(pieces[i]) - (ends[i] - at)), static_cast<size_t>(here));
     to += here;
+    at += here;
     count -= here;
   }
 }
@@ -268,7 +271,7 @@ SoundFile::DataLength SoundFile::LengthOfData() const {
 
 // Headers of WAV files say how long the data is; libsndfile takes less without a word.
 void SoundFile::RefuseCutShort() const {
-  const DataLength bytes = LengthOfData();
+  const DataLength bytes = told_ ? *told_ : LengthOfData();
   if (bytes.found < 0 || bytes.claimed <= bytes.found || bytes.claimed >= kToTheEnd) return;
   Throw<InputError>("'{}' is cut short: its header promises {} bytes of samples, {} are there; fetch the file again",
                     name_, bytes.claimed, bytes.found);

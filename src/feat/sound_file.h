@@ -47,10 +47,12 @@ class SoundFile : public SoundSource {
   // A file as libsndfile is to see it: pieces of memory, one behind the other.
   struct Bytes {
     std::vector<std::span<const std::byte>> pieces = {};
+    std::vector<sf_count_t> ends = {};  // of each, counted from the beginning of the first
     sf_count_t position = 0;
     bool to_the_end = false;  // read so that libsndfile takes the samples to reach to the end
 
-    sf_count_t size() const;
+    void Add(std::span<const std::byte> piece);
+    sf_count_t size() const { return ends.empty() ? 0 : ends.back(); }
     void Copy(sf_count_t count, char* to) const;  // from `position` on, of what is there
   };
   // Of the samples, in bytes.
@@ -68,7 +70,7 @@ class SoundFile : public SoundSource {
   void OpenBytes();
   bool ClaimsNothing() const;
   bool IsMpeg() const;
-  // Of MPEG's sound, whose first frame may not say it; false if it does.
+  // Of an MP3, in a container too, that does not say it; false if nothing is to be done.
   bool TellLength(std::span<const std::byte> file);
   void Check(bool empty) const;
   DataLength LengthOfData() const;
@@ -78,6 +80,7 @@ class SoundFile : public SoundSource {
   std::optional<MappedFile> mapped_;  // of `seen_` if they are those of a file
   std::span<const std::byte> given_;  // bytes in the place of a file
   std::string length_frame_;          // that an MP3 lacks
+  std::optional<DataLength> told_;    // of a container whose MP3 is seen without it
   bool tells_length_ = true;
   Bytes seen_;
   bool once_ = false;  // a pipe

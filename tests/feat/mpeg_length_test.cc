@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "feat/audio.h"
@@ -98,6 +99,34 @@ TEST_P(Mp3, HasWhatIsThereOfIt) {
   EXPECT_GT(ReadAudio(Put(damaged)).samples.size(), 7.5 * kMp3Hz);
 }
 
+// Files put one behind the other, the first of which tells how long it is itself.
+TEST_P(Mp3, IsAllThatWasPutTogether) {
+  EXPECT_NEAR(static_cast<double>(ReadAudio(Put(tagged_ + tagged_)).samples.size()), 16.0 * kMp3Hz, 8 * 576);
+}
+
+// As the samples of a WAV file.
+TEST_P(Mp3, IsReadInAContainer) {
+  const auto number = [](uint32_t value, size_t bytes) {
+    std::string text;
+    for (size_t i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
+    return text;
+  };
+  const auto channels = static_cast<uint32_t>(GetParam());
+  const std::string format = number(0x55, 2) + number(channels, 2) + number(kMp3Hz, 4) + number(8000, 4) +
+                             number(1, 2) + number(0, 2) + number(12, 2) + number(1, 2) + number(2, 4) +
+                             number(288, 2) + number(1, 2) + number(0, 2);
+  const std::string fact = "fact" + number(4, 4) + number(8 * kMp3Hz, 4);
+  const auto wav = [&](const std::string& sound, size_t told) {
+    const std::string chunks = "WAVEfmt " + number(static_cast<uint32_t>(format.size()), 4) + format + fact + "data" +
+                               number(static_cast<uint32_t>(told), 4);
+    return "RIFF" + number(static_cast<uint32_t>(chunks.size() + told), 4) + chunks + sound;
+  };
+  const size_t even = plain_.size() / 2 * 2;
+  const Waveform wave = ReadAudio(Put(wav(plain_.substr(0, even), even)));
+  EXPECT_NEAR(static_cast<double>(wave.samples.size()), 8 * kMp3Hz, 3 * 576);
+  EXPECT_THROW(ReadAudio(Put(wav(plain_.substr(0, even / 2), even))), InputError);
+}
+
 INSTANTIATE_TEST_SUITE_P(Channels, Mp3, ::testing::Values(1, 2));
 
 // Of frames without sound: `second` to `fourth` are the bytes of their headers.
@@ -122,6 +151,9 @@ constexpr Kind kKinds[] = {
     {104, '\xe3', '\x20', '\xc0'},   // MPEG 2.5, 16 kbit/s, 11.025 kHz
 };
 
+// Of ID3v2, with a footer.
+const std::string kTag = std::string("ID3\x04\0\x10\0\0\0\x02xx", 12) + std::string(10, 'f');
+
 TEST(MpegFrames, AreCounted) {
   for (const Kind& kind : kKinds) {
     const std::string frames = Frames(7, kind.bytes, kind.second, kind.third, kind.fourth);
@@ -131,11 +163,11 @@ TEST(MpegFrames, AreCounted) {
     // A frame made for them is of their kind, and tells that they are seven.
     const std::string with_length = MpegLengthFrame(Bytes(frames), 7) + frames;
     EXPECT_TRUE(FindMpegFrames(Bytes(with_length)).tells_length);
+    EXPECT_FALSE(FindMpegFrames(Bytes(with_length + with_length)).tells_length);
+    EXPECT_EQ(FindMpegFrames(Bytes(with_length + with_length)).count, 15);  // one of them without sound
     // Cut short: without the last; behind a tag with a footer; with what is no frame between.
     EXPECT_EQ(FindMpegFrames(Bytes(frames.substr(0, frames.size() - 1))).count, 6);
-    const std::string tag =
-        "ID3\x04" + std::string(1, '\0') + "\x10" + std::string(3, '\0') + "\x02xx" + std::string(10, 'f');
-    EXPECT_EQ(FindMpegFrames(Bytes(tag + frames)).count, 7);
+    EXPECT_EQ(FindMpegFrames(Bytes(kTag + frames)).count, 7);
     const std::string parted = frames + std::string(3000, 'x') + frames;
     EXPECT_EQ(FindMpegFrames(Bytes(parted)).runs.size(), 2U);
     EXPECT_EQ(FindMpegFrames(Bytes(parted)).count, 14);
@@ -145,9 +177,13 @@ TEST(MpegFrames, AreCounted) {
 TEST(MpegFrames, OfASecondSoundAreNone) {
   for (const Kind& first : kKinds) {
     for (const Kind& second : kKinds) {
-      const std::string both = Frames(3, first.bytes, first.second, first.third, first.fourth) +
-                               Frames(3, second.bytes, second.second, second.third, second.fourth);
-      EXPECT_EQ(FindMpegFrames(Bytes(both)).is_one_sound, &first == &second) << first.bytes << " " << second.bytes;
+      const std::string one = Frames(3, first.bytes, first.second, first.third, first.fourth);
+      const std::string other = Frames(3, second.bytes, second.second, second.third, second.fourth);
+      const std::string old_tag = "TAG" + std::string(125, ' ');
+      for (const std::string& between : {std::string(), old_tag, old_tag + kTag, std::string("damage")}) {
+        EXPECT_EQ(FindMpegFrames(Bytes(one + between + other)).is_one_sound, &first == &second)
+            << first.bytes << " " << second.bytes << " " << between;
+      }
     }
   }
 }
