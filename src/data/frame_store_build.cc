@@ -32,6 +32,17 @@ void RequireOneSource(const BuildFrameStoreOptions& options) {
   }
 }
 
+void RequireUseForUnknown(const FeatureSourceOptions& input) {
+  if (input.unknown_speakers == 0) return;
+  if (!input.speaker_vectors.empty()) {
+    throw UsageError(
+        "--unknown-speakers leaves out means and transforms, not --speaker-vectors: leave one of them out");
+  }
+  if (input.cmvn.empty() && input.speaker_transforms.empty()) {
+    throw UsageError("--unknown-speakers needs --cmvn or --speaker-transforms: nothing else is known of speakers");
+  }
+}
+
 }  // namespace
 
 namespace internal {
@@ -67,6 +78,7 @@ FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const s
                                   int num_threads) {
   RequireOneSource(options);
   if (!options.live.data.empty()) return internal::BuildLiveStore(options, folder, num_threads);
+  RequireUseForUnknown(options.input);
   const FeatureSource features(options.input);
   const internal::PdfTable table(options);
   const auto& alignment = table.alignment;

@@ -28,6 +28,10 @@ void RefuseOtherInput(const BuildFrameStoreOptions& options) {
         "a live store holds no speaker-adapted features (--speaker-model, --speaker-transforms, --speaker-vectors): "
         "make an ordinary one, of --features");
   }
+  if (input.unknown_speakers > 0) {
+    throw UsageError(
+        "--unknown-speakers: what is known of speakers, and could be left out, a live store does not hold");
+  }
   if (!options.live.normalise && (!input.cmvn.empty() || input.norm_vars)) {
     throw UsageError("--no-normalise leaves no use for --cmvn and --norm-vars: leave them out");
   }

@@ -41,6 +41,7 @@ class SpeechMaker {
     if (!fs::is_directory(options_.data)) {
       throw InputError("there is no such folder: a data directory has wav.scp, or wav files, and text");
     }
+    if (is_chain_) RequireChainData();
     const fs::path text = fs::path(options_.data) / "text";
     const bool has_words = HasWords(options_);
     if (!has_words && needs_words) {
@@ -187,13 +188,15 @@ class SpeechMaker {
     });
   }
 
+  void RequireChainData() const {
+    if (!options_.chain_data.empty()) return;
+    throw UsageError(
+        "a chain model needs the folder that antiphon chain made for its training, whose denominator the new speech "
+        "competes with: give --chain-data");
+  }
+
   // What was said, beside the denominator that the model was trained with.
   void MakeReferences() const {
-    if (options_.chain_data.empty()) {
-      throw UsageError(
-          "a chain model needs the folder that antiphon chain made for its training, whose denominator the new speech "
-          "competes with: give --chain-data");
-    }
     chain::ChainData chain = chain::ChainData::Load(options_.chain_data);
     if (chain.model.StructureChecksum() != hmm::HmmModel::FromJson(model_.hmm_json).StructureChecksum()) {
       Throw<UsageError>("'{}' has other states than the model: give the folder of the model's own training",

@@ -72,6 +72,17 @@ TEST_F(BuildFrameStoreTest, JoinsNormalisedFeaturesAndAlignment) {
 }
 
 // A script that lacks lines, and an archive whose bytes are others, still read well.
+// What would change nothing, or leave half of it known.
+TEST_F(BuildFrameStoreTest, TakesSpeakersForUnknownWhereSomethingIsKnown) {
+  options_.input.unknown_speakers = 0.5;
+  EXPECT_EQ(BuildFrameStore(options_, folder_ / "store").utterances, 4);
+  options_.input.speaker_vectors = (folder_ / "ivectors.scp").string();
+  EXPECT_THAT(Message(), HasSubstr("not --speaker-vectors"));
+  options_.input.speaker_vectors.clear();
+  options_.input.cmvn.clear();
+  EXPECT_THAT(Message(), HasSubstr("nothing else is known of speakers"));
+}
+
 TEST_F(BuildFrameStoreTest, RefusesAnAlignmentThatIsNotWhatWasWritten) {
   TableWriter<std::vector<int32_t>> pdfs(folder_ / "pdf.ark", {.checksums = true});
   for (int u = 0; u < 5; ++u) pdfs.Write("u" + std::to_string(u), std::vector<int32_t>(static_cast<size_t>(10 + u), u));

@@ -397,6 +397,7 @@ TEST_F(LiveStoreTest, RefusesWhatItCannotDo) {
     return message;
   };
   EXPECT_THAT(with([](auto& o) { o.input.features = "feats.scp"; }), HasSubstr("exclude each other"));
+  EXPECT_THAT(with([](auto& o) { o.input.unknown_speakers = 0.1; }), HasSubstr("--unknown-speakers"));
   EXPECT_THAT(with([](auto& o) { o.input.utt2spk = "utt2spk"; }), HasSubstr("data directory says who speaks"));
   EXPECT_THAT(with([](auto& o) { o.input.speaker_model = "gmm"; }), HasSubstr("no speaker-adapted features"));
   EXPECT_THAT(with([](auto& o) { o.input.speaker_vectors = "x"; }), HasSubstr("no speaker-adapted features"));
