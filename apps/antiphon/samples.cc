@@ -39,7 +39,7 @@ struct SamplesOptions {
     v("rate", rate, Range{0, 384000}, "Hz to convert to; 0: the file's");
     v("channel", channel, Range{-1, 1023}, "from 0; -1: the only one, or the mean of all");
     v("start", start, Range{0, 1e9}, "seconds into the recording");
-    v("end", end, Range{0, 1e9}, "seconds into the recording; 0: its end");
+    v("end", end, Range{0, 1e9}, "seconds into the recording, at most its end; 0: its end");
     v("header", header, "print a line of JSON first: {\"rate\": …, \"channels\": …}");
     v("max-memory", max_memory, Range{0, 1e15},
       "bytes that the process may map at most, for files of strangers; 0: any");
@@ -82,13 +82,23 @@ void WriteSamples(std::span<const float> samples, bool as_floats) {
   if (!std::cout) throw IoError("cannot write to standard output");
 }
 
+void RequirePart(const SamplesOptions& options) {
+  if (options.start == 0 && options.end == 0) return;
+  if (options.end > 0 && options.end <= options.start) {
+    Throw<UsageError>("--end {} must be later than --start {}", options.end, options.start);
+  }
+  const double duration_s = feat::ProbeAudio(options.input).duration_s();
+  if (options.start >= duration_s) {
+    Throw<InputError>("--start {} is not within '{}', which lasts {:.3f} s", options.start, options.input, duration_s);
+  }
+}
+
 void Samples(const SamplesOptions& options, CommandContext& context) {
   if (context.json()) throw UsageError("samples are bytes, not JSON: leave --json out; --header tells the rate");
   LimitThisProcess(options);
-  if (options.end > 0 && options.end <= options.start) {
-    Throw<UsageError>("--end {} is not behind --start {}", options.end, options.start);
-  }
-  feat::AudioReader reader(options.input, {.channel = options.channel, .start_s = options.start, .end_s = options.end});
+  RequirePart(options);
+  feat::AudioReader reader(
+      options.input, {.channel = options.channel, .start_s = options.start, .end_s = options.end, .end_slack_s = 1e9});
   const int rate_hz = options.rate > 0 ? options.rate : reader.sample_rate_hz();
   if (options.header) {
     std::cout << nlohmann::ordered_json{{"rate", rate_hz}, {"channels", reader.channels_mixed()}}.dump() << "\n";
