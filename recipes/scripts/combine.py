@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts data directories together: OUT has the utterances of all, with absolute paths and words in capital letters."""
+"""Puts data directories together: OUT has the utterances of all, with absolute paths."""
 import argparse
 import os
 import sys
@@ -13,6 +13,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", required=True)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--upper", action="store_true", help="write words in capital letters")
     options = parser.parse_args()
     combined = {name: {} for name in TABLES}
     for data in options.data:
@@ -20,7 +21,8 @@ def main():
         if tables["segments"]:
             sys.exit(f"combine: '{data}' has segments; only directories with a file for each utterance are put together")
         tables["wav.scp"] = {name: corpus.absolute_path(path, data) for name, path in tables["wav.scp"].items()}
-        tables["text"] = {name: words.upper() for name, words in tables["text"].items()}
+        if options.upper:
+            tables["text"] = {name: words.upper() for name, words in tables["text"].items()}
         for name in TABLES:
             if twice := combined[name].keys() & tables[name].keys():
                 sys.exit(f"combine: '{min(twice)}' is in '{data}/{name}' and in a directory before it")

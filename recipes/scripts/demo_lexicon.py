@@ -19,10 +19,10 @@ def by_rule(word):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--vocabulary", required=True)
+    parser.add_argument("--vocabulary", nargs="+", required=True, help="files of words, one a line")
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
-    words = corpus.read_lines(options.vocabulary)
+    words = sorted({word for file in options.vocabulary for word in corpus.read_lines(file)})
     known = corpus.pronunciations_of(set(words))
     lines = ["<SIL> SIL", "<UNK> SPN"]
     for word in words:

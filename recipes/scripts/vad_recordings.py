@@ -115,7 +115,7 @@ def decoded(path, begin_s, seconds, speed=1.0):
 
 
 def spoken(path, begin_s, seconds):
-    """Samples of a part of a recording, and their rate; WAVs of 16 bits, mono, are read without ffmpeg."""
+    """Samples of a part of a recording, and their rate; what is no WAV of 16 bits, mono, antiphon reads."""
     try:
         with wave.open(path) as reader:
             if (reader.getnchannels(), reader.getsampwidth()) == (1, 2):
@@ -124,7 +124,16 @@ def spoken(path, begin_s, seconds):
                 return array.array("h", reader.readframes(round(seconds * rate))), rate
     except (wave.Error, EOFError):
         pass  # another format
-    return decoded(path, begin_s, seconds), sounds.RATE
+    program = os.environ.get("ANTIPHON", "antiphon")
+    try:
+        read = subprocess.run([program, "samples", path, "--rate", str(sounds.RATE), "--start", f"{begin_s:.4f}", "--end",
+                               f"{begin_s + seconds:.4f}"], check=True, stdout=subprocess.PIPE)
+    except FileNotFoundError:
+        sys.exit(f"vad_recordings: '{path}' is read by antiphon, and there is no program '{program}': name it in the "
+                 "environment variable ANTIPHON")
+    except subprocess.CalledProcessError:
+        sys.exit(f"vad_recordings: antiphon could not read '{path}'; why stands above")
+    return array.array("h", read.stdout), sounds.RATE
 
 
 def faint_level(samples, rate):
