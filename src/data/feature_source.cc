@@ -121,7 +121,8 @@ struct FeatureSource::Impl {
   // As if nothing else had been heard of who speaks.
   Matrix OfUnknown(Matrix m) const {
     if (stats && m.rows() > 0) feat::NormalizeUtterance(m, options.norm_vars);
-    return transform ? transform->Apply(m) : m;
+    if (!transform) return m;
+    return transform->Apply(m);
   }
 
   Matrix Transform(const std::string& speaker, Matrix m) const {
@@ -134,7 +135,8 @@ struct FeatureSource::Impl {
   }
 
   Matrix WithVector(const std::string& utt_id, const std::string& speaker, Matrix m, int64_t first_frame = 0) const {
-    return speaker_vectors ? speaker_vectors->Behind(utt_id, speaker, m, first_frame) : m;
+    if (!speaker_vectors) return m;
+    return speaker_vectors->Behind(utt_id, speaker, m, first_frame);
   }
 
   FeatureSourceOptions options;

@@ -80,8 +80,8 @@ void RecordingFeatures::InParts(const Use& use) {
 }
 
 Matrix RecordingFeatures::Finished(const Matrix& part) const {
-  static const auto kCoding = data::MatrixCodingFromName(data::FeatureExtractionOptions().coding);
-  Matrix stored = data::AsStored(part, kCoding);
+  static const auto k_coding = data::MatrixCodingFromName(data::FeatureExtractionOptions().coding);
+  Matrix stored = data::AsStored(part, k_coding);
   if (options_.normalize_mean) stats_.Apply(stored, options_.normalize_variance);
   return stored;
 }
