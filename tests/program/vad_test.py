@@ -142,8 +142,14 @@ class Vad(system.SystemTest):
             names = [line.split()[1].rsplit("_", 2)[1:] for line in lines]
             self.assertEqual(names, 2 * [["a", "call"]] + 2 * [["b", "call"]])
         shutil.copy(self.root / "call.wav", self.root / "a/call.wave")
-        result = system.run("vad", "--model", self.model, "--format", "rttm", self.root / "a/call.wav",
-                            self.root / "a/call.wave")
+        lines = system.must("vad", "--model", self.model, "--format", "rttm", self.root / "a/call.wav",
+                            self.root / "a/call.wave").stdout.splitlines()
+        names = [line.split()[1].rsplit("_", 1)[1] for line in lines]
+        self.assertEqual(names, 2 * ["call.wav"] + 2 * ["call.wave"])
+        for name in ("one two", "one_two"):  # alike as ids
+            shutil.copy(self.root / "call.wav", self.root / f"a/{name}.wav")
+        result = system.run("vad", "--model", self.model, "--format", "rttm", self.root / "a/one two.wav",
+                            self.root / "a/one_two.wav")
         self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assertIn("rename one of them", result.stderr)
         for again in ("a/call.wav", "a/../a/call.wav"):
