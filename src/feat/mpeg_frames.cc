@@ -81,10 +81,10 @@ size_t BehindTags(std::span<const std::byte> file, size_t at) {
 }
 
 // Of the next frame from `at` on that another one follows, or the end of the file.
-size_t NextFrame(std::span<const std::byte> file, size_t at, const std::optional<Header>& first) {
+size_t NextFrame(std::span<const std::byte> file, size_t at) {
   for (; at + kHeaderBytes <= file.size(); ++at) {
     const auto header = HeaderAt(file, at);
-    if (!header || (first && !header->IsOfStream(*first))) continue;
+    if (!header) continue;
     const size_t next = at + header->Bytes();
     if (next == file.size()) return at;
     if (const auto following = HeaderAt(file, next); following && following->IsOfStream(*header)) return at;
@@ -118,7 +118,7 @@ MpegFrames FindMpegFrames(std::span<const std::byte> file) {
   size_t at = BehindTags(file, 0);
   std::optional<Header> first = HeaderAt(file, at);
   if (!first) {
-    at = NextFrame(file, at, std::nullopt);
+    at = NextFrame(file, at);
     first = HeaderAt(file, at);
     if (!first) return frames;
   }
@@ -137,7 +137,7 @@ MpegFrames FindMpegFrames(std::span<const std::byte> file) {
       continue;
     }
     end_run();
-    at = begin = NextFrame(file, BehindTags(file, at), std::nullopt);
+    at = begin = NextFrame(file, BehindTags(file, at));
     const auto next = HeaderAt(file, at);
     if (!next || next->IsOfStream(*first)) continue;
     frames.is_one_sound = false;
