@@ -18,7 +18,7 @@
 #include "g2p/evaluate.h"
 #include "g2p/model.h"
 #include "g2p/train.h"
-#include "pipeline/bundle.h"
+#include "pipeline/new_words.h"
 
 namespace antiphon::app {
 namespace {
@@ -116,15 +116,6 @@ void TrainG2p(const G2pTrainOptions& options, CommandContext& context) {
   context.SetResult(result.dump(2));
 }
 
-g2p::Model ModelAt(const std::string& place) {
-  if (!pipeline::IsBundle(place)) return g2p::Model::Load(place);
-  const pipeline::BundleParts parts = pipeline::OpenBundle(place);
-  if (parts.g2p.empty()) {
-    Throw<UsageError>("the recogniser '{}' has no model of pronunciations inside (antiphon bundle --g2p)", place);
-  }
-  return g2p::Model::Load(parts.g2p);
-}
-
 struct G2pApplyOptions {
   std::string model, list, lexicon, out;
   std::vector<std::string> words;
@@ -166,7 +157,7 @@ std::vector<std::string> WordsToPronounce(const G2pApplyOptions& options) {
 
 void ApplyG2p(const G2pApplyOptions& options, CommandContext& context) {
   if (options.words.empty() && options.list.empty()) throw UsageError("give words to pronounce, or --list with a file");
-  const g2p::Model model = ModelAt(options.model);
+  const g2p::Model model = pipeline::OpenG2p(options.model);
   const std::vector<std::string> words = WordsToPronounce(options);
   Json result = Json::object();
   std::string text;
@@ -206,7 +197,7 @@ struct G2pEvaluateOptions {
 };
 
 void EvaluateG2p(const G2pEvaluateOptions& options, CommandContext& context) {
-  const g2p::Model model = ModelAt(options.model);
+  const g2p::Model model = pipeline::OpenG2p(options.model);
   const g2p::Entries entries = ReadSpoken(options.lexicon, options.lexicon_options);
   const ScoredEvaluation score = WithText(g2p::Evaluate(model, entries.spoken, options.pronounce, context.threads()));
   context.PrintLine(score.text);

@@ -83,10 +83,10 @@ void WriteSamples(std::span<const float> samples, bool as_floats) {
 }
 
 void RequirePart(const SamplesOptions& options) {
-  if (options.start == 0 && options.end == 0) return;
   if (options.end > 0 && options.end <= options.start) {
     Throw<UsageError>("--end {} must be later than --start {}", options.end, options.start);
   }
+  if (options.start == 0) return;
   const double duration_s = feat::ProbeAudio(options.input).duration_s();
   if (options.start >= duration_s) {
     Throw<InputError>("--start {} is not within '{}', which lasts {:.3f} s", options.start, options.input, duration_s);

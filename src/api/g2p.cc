@@ -5,19 +5,10 @@
 #include "base/error.h"
 #include "g2p/model.h"
 #include "g2p/train.h"
-#include "pipeline/bundle.h"
+#include "pipeline/new_words.h"
 
 namespace antiphon {
 namespace {
-
-g2p::Model OpenG2p(const std::string& place) {
-  if (!pipeline::IsBundle(place)) return g2p::Model::Load(place);
-  const pipeline::BundleParts parts = pipeline::OpenBundle(place);
-  if (parts.g2p.empty()) {
-    Throw<InputError>("'{}' cannot pronounce new words; antiphon bundle --g2p puts in what can", place);
-  }
-  return g2p::Model::Load(parts.g2p);
-}
 
 struct ApiTrainOptions {
   g2p::TrainOptions training;
@@ -36,7 +27,7 @@ struct ANTIPHON_INTERNAL G2p::Impl {
   g2p::Model model;
 };
 
-G2p::G2p(const std::string& model) : impl_(std::make_shared<const Impl>(Impl{OpenG2p(model)})) {}
+G2p::G2p(const std::string& model) : impl_(std::make_shared<const Impl>(Impl{pipeline::OpenG2p(model)})) {}
 
 std::vector<PronunciationGuess> G2p::Pronounce(std::string_view word, const G2pSettings& settings) const {
   g2p::PronounceOptions options;

@@ -223,7 +223,7 @@ struct BuildFrameStoreOptions {
     input.Visit(v);
     v("unknown-speakers", input.unknown_speakers, Range{0, 1},
       "share of the utterances that are taken for an unknown speaker's: normalised by themselves, without a transform, "
-      "so that the network does better where nobody knows yet who speaks");
+      "so that the network also serves speakers whose transform is not known yet");
     live.Visit(v);
     v("alignment", pdf_alignment,
       "table of pdf-ids, one per frame (pdf.scp); empty: speech without transcripts, for a teacher to label");

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "pipeline/bundle.h"
 
 namespace antiphon::pipeline {
 
@@ -52,6 +53,15 @@ NewWords PronounceNewWords(const hmm::Lexicon& lexicon, std::span<const std::str
 hmm::Lexicon WithNewWords(const hmm::Lexicon& lexicon, const NewWords& added, const std::string& source) {
   return hmm::Lexicon::Parse(lexicon.ToText() + added.lines, fmt::format("lexicon with words by '{}'", source),
                              lexicon.options(), lexicon.phones());
+}
+
+g2p::Model OpenG2p(const std::string& place) {
+  if (!IsBundle(place)) return g2p::Model::Load(place);
+  const BundleParts parts = OpenBundle(place);
+  if (parts.g2p.empty()) {
+    Throw<InputError>("'{}' cannot pronounce new words; antiphon bundle --g2p puts in what can", place);
+  }
+  return g2p::Model::Load(parts.g2p);
 }
 
 void RequirePhones(const g2p::Model& model, const hmm::Lexicon& lexicon, const std::string& source) {

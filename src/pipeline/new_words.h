@@ -26,6 +26,9 @@ NewWords PronounceNewWords(const hmm::Lexicon& lexicon, std::span<const std::str
 /// The lexicon, and behind its words the new ones: ids of the lexicon's words stay. `source` names the model in errors.
 hmm::Lexicon WithNewWords(const hmm::Lexicon& lexicon, const NewWords& added, const std::string& source);
 
+/// What antiphon g2p train wrote, or the one that a bundle has inside; InputError if that has none.
+g2p::Model OpenG2p(const std::string& place);
+
 /// InputError unless the lexicon has all phones of the model.
 void RequirePhones(const g2p::Model& model, const hmm::Lexicon& lexicon, const std::string& source);
 
